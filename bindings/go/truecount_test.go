@@ -230,6 +230,13 @@ func BenchmarkLoop(b *testing.B) {
 	Bench(b, func() { known.Loop(1000) })
 }
 
+// The same count with one call as with a hundred.
+func BenchmarkAllocates(b *testing.B) {
+	Bench(b, func() { kept = make([]byte, 1000) })
+}
+
+var kept []byte
+
 func BenchmarkNothing(b *testing.B) {
 	Bench(b, nothing)
 }

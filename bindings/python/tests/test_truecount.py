@@ -1,9 +1,11 @@
 """Runs under the virtual PMU: python -m truecount -m pytest tests, or pytest --truecount=virtual."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import functools
 import gc
+import multiprocessing
 import os
 import sys
 import threading
@@ -216,6 +218,45 @@ def test_the_child_of_a_fork_gets_an_error():
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@truecount.counted
+def sorting(n):
+    return sorted(range(n, 0, -1))
+
+
+def measured_in_a_child(n):
+    sorting(n)
+    # Those of the parent are not this process's.
+    return truecount.measure(truecount.known_loop, n).count, sorting.counts[-1]
+
+
+def test_threads_of_a_pool_have_counters_of_their_own():
+    c = truecount.counter()
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        counts = [m.count for m in pool.map(lambda n: truecount.measure(truecount.known_loop, n), [10_000] * 6)]
+        before = len(sorting.counts)
+        list(pool.map(sorting, [100] * 6))
+        with pytest.raises(truecount.ThreadError):
+            pool.submit(loop, c).result()
+    # Another thread may come between: the least of five calls has little of that.
+    assert max(counts) - min(counts) < 1000 and min(counts) > 20_000
+    assert len(sorting.counts) == before + 6
+
+    async def elsewhere():
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, lambda: truecount.measure(truecount.known_loop, 10_000).count)
+
+    assert 20_000 < asyncio.run(elsewhere()) < 40_000
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_children_of_multiprocessing_count(method):
+    sorting(10)
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        found = pool.map(measured_in_a_child, [10_000] * 4)
+    assert len({count for count, _ in found}) == 1 and found[0][0] > 20_000
+    assert all(count > 1000 for _, count in found)
 
 
 def test_regions_are_recorded(tmp_path):

@@ -43,8 +43,40 @@ mod text {
 
     fn times() -> usize {
         let more = std::env::var("MORE").unwrap_or_default();
-        assert_ne!(more, "panic", "as it was asked for");
+        match more.as_str() {
+            "panic" => panic!("as it was asked for"),
+            "exit" => std::process::exit(0),
+            "fork" => forks(),
+            _ => {}
+        }
         100 + more.len()
+    }
+
+    /// Its child ends as programs do.
+    fn forks() {
+        // SAFETY: the child only ends.
+        match unsafe { libc::fork() } {
+            0 => std::process::exit(0),
+            child => assert_eq!(wait(child), 0),
+        }
+    }
+
+    fn wait(child: i32) -> i32 {
+        let mut status = -1;
+        // SAFETY: the status is a local.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        status
+    }
+
+    /// Two of one name, where they are asked for.
+    fn copies() -> Vec<u32> {
+        let twice = std::env::var("MORE").is_ok_and(|more| more == "twice");
+        if twice { vec![1, 1] } else { Vec::new() }
+    }
+
+    #[bench(name = "copied", args = copies())]
+    fn of_one_name(n: u32) -> u32 {
+        n
     }
 
     /// `MORE` makes it longer, for tests of comparisons.

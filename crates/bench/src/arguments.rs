@@ -19,7 +19,7 @@ FILTER: benchmarks whose name contains it (--exact: whose name is it).
                           a number of counts (ir=1000). Given without a baseline of that name: an error
       --baseline NAME     compare with the baseline NAME (without --limit every growth of an exact count is a
                           regression)
-      --save-baseline NAME
+      --save-baseline NAME  with filters: what the baseline has of other benchmarks stays
       --baseline-dir DIR  where baselines are kept (default: truecount/ in cargo's target directory)
       --json[=FILE]       the result as JSON (schema truecount.benches/1), to stdout instead of the text, or FILE
       --list              names, and no run
@@ -156,6 +156,11 @@ impl Arguments {
             return Err("--limit needs --baseline NAME: growth over what?".to_owned());
         }
         Ok(arguments)
+    }
+
+    /// Whether not all benchmarks are asked for.
+    pub(crate) fn chooses(&self) -> bool {
+        !self.filters.is_empty() || !self.skipped.is_empty()
     }
 
     /// Whether a benchmark of this name is asked for.

@@ -34,12 +34,17 @@ fn file(arguments: &Arguments, name: &str) -> Result<PathBuf, String> {
     Ok(directory(arguments)?.join(format!("{suite}.{name}.json")))
 }
 
+/// Saves a document as a baseline. Where filters chose some of the benchmarks, those of the others that the baseline has
+/// already stay in it.
 pub(crate) fn save(
     arguments: &Arguments,
     name: &str,
-    document: &Document,
+    document: &mut Document,
 ) -> Result<PathBuf, String> {
     let path = file(arguments, name)?;
+    if arguments.chooses() && path.exists() {
+        document.keep(load(arguments, name)?);
+    }
     let cannot = |error: &dyn std::fmt::Display| {
         format!("cannot save the baseline {}: {error}", path.display())
     };
@@ -127,7 +132,7 @@ pub(crate) fn compare(
     }
     for bench in &before.benches {
         let gone = !document.benches.iter().any(|now| now.name == bench.name);
-        if gone && arguments.filters.is_empty() {
+        if gone && !arguments.chooses() {
             notes.push(format!(
                 "{}: in the baseline, but not in the suite any more",
                 bench.name

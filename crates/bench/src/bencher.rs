@@ -1,6 +1,6 @@
 //! One benchmark and how it is counted.
 
-use crate::alloc;
+use crate::{alloc, ends};
 use std::fmt;
 use std::hint::black_box;
 use std::io::Write as _;
@@ -130,11 +130,19 @@ pub(crate) struct Case {
     pub(crate) allocations: Option<(u64, u64)>,
 }
 
-/// Says whose the panic is that unwinds through it.
+/// Says whose the panic is that unwinds through it, and whose an end of the process.
 struct Named<'a>(&'a str);
+
+impl<'a> Named<'a> {
+    fn new(name: &'a str) -> Self {
+        ends::running(Some(name));
+        Self(name)
+    }
+}
 
 impl Drop for Named<'_> {
     fn drop(&mut self) {
+        ends::running(None);
         if std::thread::panicking() {
             let name = self.0;
             let _ = writeln!(
@@ -177,7 +185,7 @@ impl Bencher<'_> {
         if !(self.wanted)(&name) {
             return;
         }
-        let named = Named(&name);
+        let named = Named::new(&name);
         let mut counts = Vec::new();
         let mut allocated = None;
         match &self.task {

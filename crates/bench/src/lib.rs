@@ -27,6 +27,7 @@ mod alloc;
 mod arguments;
 mod baseline;
 mod bencher;
+mod ends;
 mod report;
 mod suite;
 

@@ -68,6 +68,19 @@ impl Document {
         }
     }
 
+    /// Adds the cases of an earlier document that this one has not.
+    pub(crate) fn keep(&mut self, earlier: Self) {
+        for mut bench in earlier.benches {
+            if self.benches.iter().any(|one| one.name == bench.name) {
+                continue;
+            }
+            for metric in &mut bench.metrics {
+                (metric.baseline, metric.regression) = (None, None);
+            }
+            self.benches.push(bench);
+        }
+    }
+
     pub(crate) fn metric(&self, bench: &str, event: &str) -> Option<&Metric> {
         let bench = self.benches.iter().find(|one| one.name == bench)?;
         bench.metrics.iter().find(|metric| metric.event == event)

@@ -3,7 +3,9 @@
 use crate::arguments::{ALLOCATIONS, Arguments, HELP, Source, TIME};
 use crate::baseline;
 use crate::bencher::{Bencher, Benchmark, Calibrated, Task};
+use crate::ends;
 use crate::report::{Document, Metric};
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -26,6 +28,7 @@ struct Stop(u8, String);
 /// The `main` of a suite (`harness = false`): runs the benchmarks that the command line asks for.
 #[must_use]
 pub fn main() -> ExitCode {
+    let _watched = ends::Watched::new();
     match run() {
         Ok(status) => status,
         Err(Stop(status, why)) => {
@@ -82,6 +85,9 @@ fn run() -> Result<ExitCode, Stop> {
         }
         return print(&text);
     }
+    if !is_inside() && none_is_wanted(&arguments, &benchmarks)? {
+        return Ok(ExitCode::SUCCESS);
+    }
     if !natively(&arguments)? {
         return inside(&arguments, &benchmarks);
     }
@@ -93,15 +99,6 @@ fn run() -> Result<ExitCode, Stop> {
     for (number, event) in arguments.events.iter().enumerate() {
         count(&arguments, &benchmarks, event, number == 0, &mut document);
     }
-    if document.benches.is_empty() {
-        if arguments.ignored {
-            return Ok(ExitCode::SUCCESS);
-        }
-        return Err(Stop(
-            USAGE,
-            "no benchmark has such a name (--list)".to_owned(),
-        ));
-    }
     if arguments.time {
         let times = match std::env::var_os(TIMES) {
             Some(file) => taken(Path::new(&file))?,
@@ -110,6 +107,38 @@ fn run() -> Result<ExitCode, Stop> {
         document.join(times);
     }
     finish(&arguments, &mut document, before.as_ref())
+}
+
+/// Says where the filters leave no case. No error: `cargo bench -- FILTER` asks every suite of the package, and ends at the
+/// first that fails.
+fn none_is_wanted(arguments: &Arguments, benchmarks: &[(String, &Benchmark)]) -> Result<bool, Stop> {
+    let wanted = |name: &str| arguments.wants(name);
+    let mut names = BTreeSet::new();
+    for (name, benchmark) in benchmarks {
+        for case in cases(name, benchmark, &wanted, Task::List) {
+            if let Some(twice) = names.replace(case.name) {
+                let why = format!("two cases are named {twice}: `args` must differ in what {{:?}} shows of them");
+                return Err(Stop(USAGE, why));
+            }
+        }
+    }
+    if !names.is_empty() {
+        return Ok(false);
+    }
+    if !arguments.ignored {
+        let why = if benchmarks.is_empty() {
+            "this suite has no benchmarks (#[bench])"
+        } else {
+            "no benchmark of this suite has such a name (--list): nothing was counted"
+        };
+        let _ = writeln!(std::io::stderr(), "note: {why}");
+    }
+    Ok(true)
+}
+
+/// Whether this is the run under the virtual PMU.
+fn is_inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
 }
 
 /// The times of the benchmarks, taken in this process.
@@ -145,7 +174,7 @@ fn cases(
 
 /// Whether to count in this process.
 fn natively(arguments: &Arguments) -> Result<bool, Stop> {
-    if std::env::var_os(INSIDE).is_some() {
+    if is_inside() {
         return Ok(true);
     }
     let here = Calibrated::open("instructions:u", false);
@@ -164,11 +193,20 @@ struct Kept(PathBuf);
 
 impl Kept {
     fn new(document: &Document) -> std::io::Result<Self> {
-        // The name's length is part of the environment, which must be the same in every run.
-        let name = format!("truecount-bench-{:010}.json", std::process::id());
-        let path = std::env::temp_dir().join(name);
         let text = serde_json::to_vec(document)?;
-        let mut file = std::fs::File::create_new(&path)?;
+        // A suite that was killed has left its own.
+        let mut number = 0;
+        let (path, mut file) = loop {
+            // The name's length is part of the environment, which must be the same in every run.
+            let name = format!("truecount-bench-{:010}-{number:02}.json", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            match std::fs::File::create_new(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < 99 => {
+                    number += 1;
+                }
+                made => break (path, made?),
+            }
+        };
         let kept = Self(path);
         file.write_all(&text)?;
         Ok(kept)
@@ -219,8 +257,7 @@ fn count(
     first: bool,
     document: &mut Document,
 ) {
-    let inside = std::env::var_os(INSIDE).is_some();
-    let opened = Calibrated::open(event, inside);
+    let opened = Calibrated::open(event, is_inside());
     let wanted = |name: &str| arguments.wants(name);
     for (name, benchmark) in benchmarks {
         let task = match &opened {

@@ -263,7 +263,6 @@ fn mistakes_are_one_line_and_status_2() {
         &["--frobnicate"][..],
         &["--runs", "0"],
         &["--limit", "ir=1%"],
-        &["no such benchmark"],
     ] {
         let (status, _, said) = run(directory.path(), arguments, "");
         if status == Some(1) && said.contains("ptrace") {
@@ -275,6 +274,45 @@ fn mistakes_are_one_line_and_status_2() {
             "{said}"
         );
     }
+}
+
+/// `cargo bench -- FILTER` asks every suite of a package, and ends at the first that fails.
+#[test]
+fn a_filter_of_another_suite_is_no_error_and_changes_no_baseline() {
+    let directory = tempfile::tempdir().unwrap();
+    let (status, text, said) = run(directory.path(), &["elsewhere", "--save-baseline", "b"], "");
+    assert_eq!((status, text.as_str()), (Some(0), ""), "{said}");
+    let wanted = "note: no benchmark of this suite has such a name (--list): nothing was counted\n";
+    assert_eq!(said, wanted);
+    // Nor where the baseline was never saved, since no benchmark of this suite would be in it.
+    let (status, _, said) = run(directory.path(), &["elsewhere", "--baseline", "b"], "");
+    assert_eq!((status, said.as_str()), (Some(0), wanted));
+    if !counts() {
+        return;
+    }
+    let saved = |filters: &[&str]| {
+        let arguments = [filters, &["--save-baseline", "b", "--source", "virtual"]].concat();
+        let (status, _, said) = run(directory.path(), &arguments, "");
+        assert_eq!(status, Some(0), "{said}");
+    };
+    let compared = |filters: &[&str]| {
+        let arguments = [filters, &["--baseline", "b", "--source", "virtual"]].concat();
+        run(directory.path(), &arguments, "")
+    };
+    saved(&["sort"]);
+    saved(&["empty"]);
+    for filter in ["sort", "empty"] {
+        let (status, text, said) = compared(&[filter]);
+        assert_eq!((status, said.as_str()), (Some(0), ""), "{text}");
+        assert!(
+            text.lines().all(|line| line.ends_with("no change")),
+            "{text}"
+        );
+    }
+    // Without a filter it is the whole suite's.
+    saved(&[]);
+    let (_, text, _) = compared(&[]);
+    assert!(text.contains("text::repeated"), "{text}");
 }
 
 /// cargo-nextest asks for a list of all benchmarks and for one of the ignored, and runs each in a process of its own.
@@ -319,6 +357,31 @@ fn a_panic_names_its_benchmark() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.ends_with(wanted), "{said}");
     assert_eq!(output.status.code(), Some(101), "{said}");
+}
+
+/// An end that a benchmark chose is not the suite's: 0 would be taken for a result.
+#[test]
+fn a_benchmark_that_ends_the_process_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let (status, text, said) = run(directory.path(), &["repeated"], "exit");
+    if status == Some(1) && said.contains("ptrace") {
+        truecount_testing::skip!("virtual", "{said}");
+        return;
+    }
+    let wanted =
+        "error: the benchmark text::repeated ended the process (exit): nothing was counted\n";
+    assert_eq!((status, text.as_str()), (Some(1), ""), "{said}");
+    assert!(said.ends_with(wanted), "{said}");
+    // A child of its own may.
+    let (status, _, said) = run(directory.path(), &["repeated"], "fork");
+    assert_eq!((status, said.as_str()), (Some(0), ""));
+    // Counts of two could not be told apart.
+    let (status, _, said) = run(directory.path(), &["copied"], "twice");
+    assert_eq!(status, Some(2), "{said}");
+    assert!(
+        said.starts_with("error: two cases are named text::copied/1: "),
+        "{said}"
+    );
 }
 
 /// A result that cannot be written costs no earlier one, and leaves no part.

@@ -21,6 +21,9 @@
  * Threads. Counters and groups count the thread that opened them and are used, and closed, by that thread alone; what a
  * thread has not closed is closed when it ends. Recorders may be used by all threads; a region ends on the thread on
  * which it began. After fork, the child opens its own.
+ *
+ * Signal handlers may read an open counter of the thread that they run on (truecount_read, truecount_between), and
+ * nothing else: all other calls may allocate.
  */
 #ifndef TRUECOUNT_H
 #define TRUECOUNT_H

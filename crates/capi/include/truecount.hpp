@@ -18,17 +18,14 @@
 namespace truecount {
 
 namespace detail {
-// std::exchange is C++14.
-template <class T> T exchange(T &place, T value) noexcept {
-    T before = place;
-    place = value;
+// What an object has that was moved from: a handle of which every use is an error.
+inline void closed(const truecount_counter *&handle) noexcept { truecount_open(nullptr, &handle); }
+inline void closed(const truecount_group *&handle) noexcept { truecount_group_open(nullptr, &handle); }
+inline void closed(const truecount_recorder *&handle) noexcept { truecount_recorder_open(nullptr, nullptr, &handle); }
+template <class T> T taken(T &handle) noexcept {
+    const T before = handle;
+    closed(handle);
     return before;
-}
-// What a counter has that was moved from: a handle of which every use is an error.
-inline const truecount_counter *closed() noexcept {
-    const truecount_counter *handle = nullptr;
-    truecount_open(nullptr, &handle);
-    return handle;
 }
 // A text that C would take for a shorter one.
 inline const char *whole(const std::string &text) {
@@ -95,10 +92,19 @@ public:
         overhead_ = least_;
     }
     counter(counter &&other) noexcept
-        : handle_(detail::exchange(other.handle_, detail::closed())), overhead_(other.overhead_), least_(other.least_) {}
+        : handle_(detail::taken(other.handle_)), overhead_(other.overhead_), least_(other.least_) {}
+    // Closes what it had; that of another thread stays open until that thread ends.
+    counter &operator=(counter &&other) noexcept {
+        if (this != &other) {
+            truecount_close(handle_);
+            handle_ = detail::taken(other.handle_);
+            overhead_ = other.overhead_;
+            least_ = other.least_;
+        }
+        return *this;
+    }
     counter(const counter &) = delete;
     counter &operator=(const counter &) = delete;
-    counter &operator=(counter &&) = delete;
     ~counter() { truecount_close(handle_); }
 
     __attribute__((always_inline)) region start() const {
@@ -145,6 +151,14 @@ private:
 class group {
 public:
     explicit group(const std::string &events) : handle_(nullptr) { check(truecount_group_open(detail::whole(events), &handle_)); }
+    group(group &&other) noexcept : handle_(detail::taken(other.handle_)) {}
+    group &operator=(group &&other) noexcept {
+        if (this != &other) {
+            truecount_group_close(handle_);
+            handle_ = detail::taken(other.handle_);
+        }
+        return *this;
+    }
     group(const group &) = delete;
     group &operator=(const group &) = delete;
     ~group() { truecount_group_close(handle_); }
@@ -187,6 +201,14 @@ public:
 
     explicit recorder(const std::string &path, const std::string &events = "instructions:u") : handle_(nullptr) {
         check(truecount_recorder_open(detail::whole(path), detail::whole(events), &handle_));
+    }
+    recorder(recorder &&other) noexcept : handle_(detail::taken(other.handle_)) {}
+    recorder &operator=(recorder &&other) noexcept {
+        if (this != &other) {
+            truecount_recorder_close(handle_);
+            handle_ = detail::taken(other.handle_);
+        }
+        return *this;
     }
     recorder(const recorder &) = delete;
     recorder &operator=(const recorder &) = delete;

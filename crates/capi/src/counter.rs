@@ -55,23 +55,30 @@ impl<T> Table<T> {
         Ok(slot)
     }
 
-    fn entry(&mut self, slot: &'static Slot, kind: Kind) -> Result<&mut Option<Open<T>>, Failed> {
+    /// Where the slot's is.
+    fn place(&self, slot: &'static Slot, kind: Kind) -> Result<usize, Failed> {
         let place = usize::try_from(slot.place()).unwrap_or(usize::MAX);
-        let entry = self.places.get_mut(place);
-        entry
-            .filter(|entry| entry.as_ref().is_some_and(|open| ptr::eq(open.slot, slot)))
-            .ok_or_else(|| {
-                Failed::new(
-                    Status::Closed,
-                    format!("this {} is closed", kind.name()),
-                    "use it before it is closed",
-                )
-            })
+        let open = self.places.get(place).and_then(Option::as_ref);
+        match open {
+            Some(open) if ptr::eq(open.slot, slot) => Ok(place),
+            _ => Err(closed(kind)),
+        }
     }
 
-    pub(crate) fn get(&mut self, slot: &'static Slot, kind: Kind) -> Result<&mut T, Failed> {
-        let open = self.entry(slot, kind)?.as_mut();
-        let open = open.ok_or_else(|| Failed::new(Status::Closed, "closed", ""))?;
+    pub(crate) fn get(&self, slot: &'static Slot, kind: Kind) -> Result<&T, Failed> {
+        let place = self.place(slot, kind)?;
+        let open = self.places.get(place).and_then(Option::as_ref);
+        let open = open.ok_or_else(|| closed(kind))?;
+        if open.generation != generation() {
+            return Err(Failed::forked(kind.name()));
+        }
+        Ok(&open.inner)
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: &'static Slot, kind: Kind) -> Result<&mut T, Failed> {
+        let place = self.place(slot, kind)?;
+        let open = self.places.get_mut(place).and_then(Option::as_mut);
+        let open = open.ok_or_else(|| closed(kind))?;
         if open.generation != generation() {
             return Err(Failed::forked(kind.name()));
         }
@@ -79,9 +86,20 @@ impl<T> Table<T> {
     }
 
     pub(crate) fn remove(&mut self, slot: &'static Slot, kind: Kind) -> Result<(), Failed> {
-        *self.entry(slot, kind)? = None;
+        let place = self.place(slot, kind)?;
+        if let Some(entry) = self.places.get_mut(place) {
+            *entry = None;
+        }
         Ok(())
     }
+}
+
+fn closed(kind: Kind) -> Failed {
+    Failed::new(
+        Status::Closed,
+        format!("this {} is closed", kind.name()),
+        "use it before it is closed",
+    )
 }
 
 /// A counter with its texts as C has them.
@@ -104,16 +122,7 @@ fn ends() -> Failed {
     )
 }
 
-/// Where a signal handler interrupted a call that opens or closes.
-fn busy() -> Failed {
-    Failed::new(
-        Status::Thread,
-        "a signal handler interrupted truecount while it opened or closed a counter",
-        "block the signal while counters are opened and closed",
-    )
-}
-
-/// Uses a thread's table.
+/// Changes a thread's table.
 pub(crate) fn with<T: 'static, R>(
     table: &'static std::thread::LocalKey<RefCell<Table<T>>>,
     use_it: impl FnOnce(&mut Table<T>) -> Result<R, Failed>,
@@ -121,17 +130,24 @@ pub(crate) fn with<T: 'static, R>(
     table
         .try_with(|table| match table.try_borrow_mut() {
             Ok(mut table) => use_it(&mut table),
-            Err(_) => Err(busy()),
+            Err(_) => Err(Failed::Busy),
         })
         .map_err(|_| ends())?
 }
 
+/// Uses a counter. A signal handler may do so in the middle of another use: nothing is changed, and nothing is allocated
+/// where it succeeds.
 fn with_counter<R>(
     handle: *const Slot,
     use_it: impl FnOnce(&Named) -> Result<R, Failed>,
 ) -> Result<R, Failed> {
     let slot = Slot::find(handle, Kind::Counter)?;
-    with(&COUNTERS, |table| use_it(table.get(slot, Kind::Counter)?))
+    COUNTERS
+        .try_with(|table| match table.try_borrow() {
+            Ok(table) => use_it(table.get(slot, Kind::Counter)?),
+            Err(_) => Err(Failed::Busy),
+        })
+        .map_err(|_| ends())?
 }
 
 /// Opens an event for the calling thread.

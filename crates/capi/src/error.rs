@@ -1,7 +1,7 @@
 //! Statuses, and the last failure of every thread with its cause and hint.
 
-use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_int};
+use std::cell::{Cell, RefCell};
+use std::ffi::{CString, CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use truecount::{Error, RecorderError};
 
@@ -25,18 +25,23 @@ pub(crate) enum Status {
 
 /// Why a call failed.
 #[derive(Debug)]
-pub(crate) struct Failed {
-    pub(crate) status: Status,
-    cause: String,
-    hint: String,
+pub(crate) enum Failed {
+    /// With its cause and hint.
+    Because(Status, String, String),
+    /// A signal handler came in the middle of a call that changes what the thread has: nothing is allocated or freed to say
+    /// so, since that may be what it interrupted.
+    Busy,
 }
 
 impl Failed {
     pub(crate) fn new(status: Status, cause: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self {
-            status,
-            cause: cause.into(),
-            hint: hint.into(),
+        Self::Because(status, cause.into(), hint.into())
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        match self {
+            Self::Because(status, ..) => *status,
+            Self::Busy => Status::Thread,
         }
     }
 
@@ -57,6 +62,9 @@ impl Failed {
     }
 }
 
+/// What a program does that has no source of its own to choose.
+const WITHOUT_A_PMU: &str = "; `truecount run -- PROGRAM` counts instructions:u without a PMU";
+
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
         let status = match &error {
@@ -65,12 +73,16 @@ impl From<Error> for Failed {
             Error::ThreadEnds => Status::Closed,
             _ => Status::NotAvailable,
         };
-        let hint = error.hint();
+        let mut hint = error.hint();
         let whole = error.to_string();
         // The one line has both.
         let cause = whole
             .strip_suffix(&hint)
-            .map_or(whole.as_str(), |cause| cause.trim_end_matches("; "));
+            .map_or(whole.as_str(), |cause| cause.trim_end_matches("; "))
+            .to_owned();
+        if matches!(&error, Error::Open { source, .. } if source.cause() == truecount::perf::Cause::NoPmu) {
+            hint += WITHOUT_A_PMU;
+        }
         Self::new(status, cause, hint)
     }
 }
@@ -103,6 +115,8 @@ struct Last {
 
 thread_local! {
     static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
+    /// The last failure was [`Failed::Busy`].
+    static BUSY: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Text without its NUL characters, of which C's strings can have none.
@@ -112,14 +126,20 @@ pub(crate) fn c_string(text: &str) -> CString {
 
 /// Keeps a failure for `truecount_error_message` and gives its status.
 pub(crate) fn keep(failed: &Failed) -> Status {
+    let status = failed.status();
+    let Failed::Because(_, cause, hint) = failed else {
+        BUSY.set(true);
+        return status;
+    };
     let last = Last {
-        status: failed.status,
-        cause: c_string(&failed.cause),
-        hint: c_string(&failed.hint),
+        status,
+        cause: c_string(cause),
+        hint: c_string(hint),
     };
     // A thread that is ending, or a signal handler in the middle of this, keeps the status alone.
     let _ = LAST.try_with(|kept| kept.try_borrow_mut().map(|mut kept| *kept = Some(last)));
-    failed.status
+    BUSY.set(false);
+    status
 }
 
 /// Runs a call: its failures and panics become a status.
@@ -146,8 +166,11 @@ pub(crate) fn value<T>(
     outcome.unwrap_or_else(|error| failed(keep(&error)))
 }
 
-fn text(of: impl FnOnce(&Last) -> &CString) -> *const c_char {
-    const EMPTY: &std::ffi::CStr = c"";
+fn text(of: impl FnOnce(&Last) -> &CString, busy: &'static CStr) -> *const c_char {
+    const EMPTY: &CStr = c"";
+    if BUSY.get() {
+        return busy.as_ptr();
+    }
     LAST.try_with(|kept| {
         let kept = kept.try_borrow().ok()?;
         Some(of(kept.as_ref()?).as_ptr())
@@ -160,18 +183,24 @@ fn text(of: impl FnOnce(&Last) -> &CString) -> *const c_char {
 /// Why the last call of this thread that failed did so.
 #[unsafe(no_mangle)]
 pub extern "C" fn truecount_error_message() -> *const c_char {
-    text(|last| &last.cause)
+    const BUSY: &CStr =
+        c"a signal handler interrupted truecount while it opened or closed something, or used a group or a recorder";
+    text(|last| &last.cause, BUSY)
 }
 
 /// What to do about it.
 #[unsafe(no_mangle)]
 pub extern "C" fn truecount_error_hint() -> *const c_char {
-    text(|last| &last.hint)
+    const BUSY: &CStr = c"block the signal meanwhile; in signal handlers read counters only";
+    text(|last| &last.hint, BUSY)
 }
 
 /// The status of the last call of this thread that failed; 0 where none did.
 #[unsafe(no_mangle)]
 pub extern "C" fn truecount_error_status() -> c_int {
+    if BUSY.get() {
+        return Status::Thread as c_int;
+    }
     LAST.try_with(|kept| {
         let kept = kept.try_borrow().ok()?;
         Some(kept.as_ref()?.status as c_int)

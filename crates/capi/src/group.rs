@@ -33,7 +33,7 @@ fn with_group<R>(
     use_it: impl FnOnce(&mut Group) -> Result<R, Failed>,
 ) -> Result<R, Failed> {
     let slot = Slot::find(handle, Kind::Group)?;
-    with(&GROUPS, |table| use_it(table.get(slot, Kind::Group)?))
+    with(&GROUPS, |table| use_it(table.get_mut(slot, Kind::Group)?))
 }
 
 /// Opens the events of an expression for the calling thread.

@@ -88,11 +88,7 @@ fn with_local<R>(
     let handle = ptr::from_ref(slot) as usize;
     let outcome = LOCALS.try_with(|locals| {
         let Ok(mut locals) = locals.try_borrow_mut() else {
-            return Err(Failed::new(
-                Status::Thread,
-                "a signal handler interrupted the recorder",
-                "record no regions in signal handlers",
-            ));
+            return Err(Failed::Busy);
         };
         let found = locals.iter().position(|local| local.handle == handle);
         let place = match found {

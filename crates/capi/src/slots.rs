@@ -273,24 +273,24 @@ mod tests {
             inside,
         ] {
             assert_eq!(
-                Slot::find(wrong, Kind::Counter).unwrap_err().status,
+                Slot::find(wrong, Kind::Counter).unwrap_err().status(),
                 Status::Handle
             );
         }
         assert_eq!(
-            Slot::find(at, Kind::Group).unwrap_err().status,
+            Slot::find(at, Kind::Group).unwrap_err().status(),
             Status::Handle
         );
         let at = at as usize;
         let elsewhere = std::thread::spawn(move || {
-            Slot::find(at as *const Slot, Kind::Counter).map_err(|failed| failed.status)
+            Slot::find(at as *const Slot, Kind::Counter).map_err(|failed| failed.status())
         });
         assert_eq!(elsewhere.join().unwrap().err(), Some(Status::Thread));
         slot.close();
         assert_eq!(
             Slot::find(at as *const Slot, Kind::Counter)
                 .unwrap_err()
-                .status,
+                .status(),
             Status::Closed
         );
     }

@@ -121,6 +121,28 @@ fn wrong_use_is_an_error_and_never_a_crash() {
     }
 }
 
+/// A signal handler reads its thread's counters whatever it interrupts: a read, an allocation, a call that fails.
+#[test]
+fn signal_handlers_read_counters() {
+    let Some(prefix) = Prefix::install() else {
+        return;
+    };
+    let program = prefix.compile("cc", "signals.c", &["-O2"]);
+    let read = |output: std::process::Output| {
+        let said = text(&output);
+        assert!(output.status.success(), "{:?} {said}", output.status);
+        let handled: u64 = of(&said, "handled")[0].parse().unwrap();
+        assert!(handled > 100, "{said}");
+        assert_eq!(of(&said, "failed"), ["0"], "{said}");
+        // One that comes while counters are opened and closed gets an error, and nothing else happens.
+        assert_eq!(of(&said, "other than busy"), ["0"], "{said}");
+    };
+    read(native(&program, &["wall-time"]));
+    if let Some(output) = inside(&program, &["instructions:u"]) {
+        read(output);
+    }
+}
+
 /// Who loads the library as ctypes does may unload it: what it has registered stays callable.
 #[test]
 fn the_library_can_be_unloaded() {
@@ -192,7 +214,8 @@ fn cpp_counts_the_same() {
     }
     for flags in [&["-O0", "-std=c++11"][..], &["-O2", "-std=c++17"]] {
         let program = prefix.compile("c++", "raii.cpp", flags);
-        let Some(output) = inside(&program, &[]) else {
+        let file = prefix.path("moved").display().to_string();
+        let Some(output) = inside(&program, &["instructions:u", &file]) else {
             return;
         };
         let said = text(&output);
@@ -207,6 +230,9 @@ fn cpp_counts_the_same() {
         // TRUECOUNT_CLOSED, whichever way.
         assert_eq!(of(&said, "moved from:"), ["5555"], "{flags:?} {said}");
         assert_eq!(of(&said, "destroyed:"), ["5"], "{flags:?} {said}");
+        assert_eq!(of(&said, "several:"), ["4-15"], "{flags:?} {said}");
+        assert_eq!(of(&said, "groups:"), ["1055"], "{flags:?} {said}");
+        assert_eq!(of(&said, "recorders:"), ["-15"], "{flags:?} {said}");
         assert!(constant(&said) < 300, "{flags:?} {said}");
         assert!(
             of(&said, "empty")
@@ -244,6 +270,31 @@ fn pkg_config_says_how_to_link() {
         }
         Err(error) => truecount_testing::skip!("pkg-config", "pkg-config: {error}"),
     }
+}
+
+/// For targets without shared libraries.
+#[test]
+fn a_static_install_needs_no_shared_library() {
+    let Some(archive) = support::library("libtruecount_c.a") else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let from = directory.path().join("from");
+    std::fs::create_dir(&from).unwrap();
+    std::os::unix::fs::symlink(archive, from.join("libtruecount_c.a")).unwrap();
+    let output = std::process::Command::new("sh")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/install.sh"))
+        .args(["--static", "--prefix"])
+        .arg(directory.path())
+        .arg("--from")
+        .arg(&from)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let lib = directory.path().join("lib");
+    assert!(lib.join("libtruecount.a").exists() && !lib.join("libtruecount.so").exists());
+    let pc = std::fs::read_to_string(lib.join("pkgconfig/truecount.pc")).unwrap();
+    assert!(pc.contains("Libs.private:\n"), "{pc}");
 }
 
 /// A read is at most eight instructions, from the function's entry to its return.

@@ -29,6 +29,7 @@ from ._errors import (
     NotAvailableError,
     RecorderError,
     ThreadError,
+    in_python,
 )
 from ._truecount import Counter, known_loop
 
@@ -66,7 +67,7 @@ def available():
 
 def why_not():
     """Why instructions:u cannot be counted here, and what to do; None where it can be."""
-    return _truecount.why_not()
+    return in_python(_truecount.why_not())
 
 
 def _of_another_module():

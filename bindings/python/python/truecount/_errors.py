@@ -59,8 +59,14 @@ _KINDS = {
 }
 
 
+def in_python(hint):
+    """A hint of the C interface in the words of this one."""
+    own = "`python -m truecount PROGRAM` (or `pytest --truecount=virtual`)"
+    return None if hint is None else hint.replace("`truecount run -- PROGRAM`", own)
+
+
 def make(status, cause, hint):
     """The exception of a status of the C interface."""
-    error = _KINDS.get(status, Error)(cause, hint)
+    error = _KINDS.get(status, Error)(cause, in_python(hint))
     error.status = status
     return error

@@ -40,6 +40,33 @@ int main(int argc, char **argv) {
         std::cout << "moved " << moved([] {}) << '\n';
         std::cout << "moved from: " << status([&] { c.name(); }) << status([&] { c([] {}); }) << status([&] { c.check_right(); })
                   << status([&] { c.start().count(); }) << '\n';
+        // Kept in containers, given by functions, exchanged, assigned over.
+        std::vector<truecount::counter> several;
+        for (int i = 0; i < 5; i++)
+            several.push_back(truecount::counter(event));
+        several.erase(several.begin() + 1);
+        std::swap(several.front(), several.back());
+        std::uint64_t length = 0;
+        for (const auto &one : several)
+            length += one([&] { truecount_known_loop(1000); }) / 2000;
+        several[0] = std::move(several[1]);
+        truecount::counter &itself = several[0];
+        itself = std::move(several[0]);
+        std::cout << "several: " << length << status([&] { several[0].name(); }) << status([&] { several[1].name(); }) << '\n';
+        truecount::group first(event), second(event);
+        first = std::move(second);
+        truecount::group third(std::move(first));
+        third.start();
+        std::cout << "groups: " << third.stop().size() << first.size() << status([&] { first.start(); })
+                  << status([&] { second.stop(); }) << '\n';
+        if (argc > 2) {
+            const std::string path = argv[2];
+            auto made = [&](const char *name) { return truecount::recorder(path + name, event); };
+            truecount::recorder left = made("1"), right = made("2");
+            left = std::move(right);
+            truecount::recorder::region all(left, "all");
+            std::cout << "recorders: " << status([&] { left.flush(); }) << status([&] { right.flush(); }) << '\n';
+        }
         std::unique_ptr<truecount::counter> gone(new truecount::counter(event));
         auto region = gone->start();
         gone.reset();
