@@ -15,7 +15,7 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     allocations, asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts,
-    ended, far, locate, machine, native_call, outside, perf, pids, proc_maps, program_memory,
+    ended, far, keys, locate, machine, native_call, outside, perf, pids, proc_maps, program_memory,
     references, report, requests, rseq, schedule, selector, signal_calls, signals, slots, sys,
     syscalls, totals,
 };
@@ -276,6 +276,11 @@ fn goto(engine: &mut Engine, context: &mut Context, pc: u64, via: Option<Via>, e
             cache.translate(pages, pc, via, false, exit)
         }
     };
+    // Executed natively it would not be counted: only what the CPU does not execute either may go there.
+    let block = block.or_else(|| {
+        let again = pages.readable(pc) && keys::used();
+        again.then(|| cache.translate(pages, pc, via, false, exit))?
+    });
     let Some(block) = block else {
         check!(
             pc >> 12 != 0 || !pages.has_code_at_0(),

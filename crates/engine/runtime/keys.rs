@@ -10,12 +10,15 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Some page of this process has a key of its own.
 static IN_USE: AtomicBool = AtomicBool::new(false);
 
-/// Memory has a key from here on: one that the program chose, or the kernel's for memory that is only executed.
-pub fn used() {
+/// Memory has a key from here on: one that the program chose, or the kernel's for memory that is only executed. True:
+/// that is new.
+pub fn used() -> bool {
     // CPUID 7: OSPKE.
-    if !IN_USE.load(Relaxed) && __cpuid_count(7, 0).ecx & 1 << 4 != 0 {
+    let new = !IN_USE.load(Relaxed) && __cpuid_count(7, 0).ecx & 1 << 4 != 0;
+    if new {
         IN_USE.store(true, Relaxed);
     }
+    new
 }
 
 /// The thread's rights by key; `None` where all are as at the start.

@@ -126,7 +126,9 @@ pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
             _ => {}
         }
     }
-    if number == nr::PKEY_MPROTECT && a[3] as u32 as i32 > 0 {
+    let protects = matches!(number, nr::MMAP | nr::MPROTECT | nr::PKEY_MPROTECT);
+    let alone = protects && a[2] & 7 == u64::from(EXEC);
+    if alone || number == nr::PKEY_MPROTECT && a[3] as u32 as i32 > 0 {
         keys::used();
     }
     if !failed || number == nr::MPROTECT {
