@@ -27,7 +27,7 @@ use crate::xlate::block::{self, Added, Config, End, MAX_EXITS, Record};
 use crate::xlate::emit::{Buffer, reaches};
 use crate::xlate::entry::{Via, emit_entry};
 use crate::xlate::time;
-use crate::{call_tree, check, clock, collect, counts, machine, references, turns};
+use crate::{call_tree, check, clock, collect, counts, machine, program_memory, references, turns};
 use ahead::Reader;
 use areas::{Area, code};
 use config::CONFIG;
@@ -38,8 +38,8 @@ use kept::Kept;
 use links::rotates;
 use sections::{CHUNK_BLOCKS, CHUNK_EXITS, Chunk, Section};
 use seldom::Seldom;
-pub use threads::CALL;
 use threads::Threads;
+pub use threads::{CALL, call_of};
 
 pub struct Cache {
     /// Blocks of a snapshot.
@@ -93,9 +93,15 @@ fn take_over(config: &mut Config, added: Added, once: bool) -> Added {
 /// Copies a block's bytes behind its cold code, to compare.
 fn put_copy(cold: &mut Buffer<'_>, pc: u64, len: u64) -> u64 {
     let copy = cold.here();
-    for at in 0..len {
-        // SAFETY: just decoded; watched, so that it is what was decoded.
-        cold.put(&[unsafe { *((pc + at) as *const u8) }]);
+    let mut at = 0;
+    while at < len {
+        let mut bytes = [0u8; 32];
+        let part = bytes.get_mut(..(len - at).min(32) as usize);
+        let part = part.unwrap_or_default();
+        // Just decoded; watched, so that it is what was decoded. (Zeros, where it is gone by now, are never the same.)
+        program_memory::read_code(part, pc + at);
+        cold.put(part);
+        at += 32;
     }
     copy
 }
@@ -391,10 +397,9 @@ impl Cache {
             return false;
         }
         let len = u64::from(block.guest_len);
-        // SAFETY: the copy is ours; the program's bytes were found executable.
+        // SAFETY: the copy is ours.
         pages.executable(block.pc, len)
-            && (0..len)
-                .all(|at| unsafe { *((copy + at) as *const u8) == *((block.pc + at) as *const u8) })
+            && unsafe { program_memory::is_same_code(copy, block.pc, len) }
     }
 
     /// What is known about flags further on may be wrong now.

@@ -176,7 +176,7 @@ fn words_of<'a>(log: &'a [u64], image: &Image) -> &'a [u64] {
 /// The hash of a page of the program's; `None` where it cannot be read.
 fn page_hash(number: u64) -> Option<u64> {
     let mut bytes = [0u8; 4096];
-    program_memory::read_bytes(&mut bytes, number << 12).then(|| hash(0, &bytes))
+    program_memory::read_code(&mut bytes, number << 12).then(|| hash(0, &bytes))
 }
 
 impl Store {

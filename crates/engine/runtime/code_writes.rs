@@ -8,13 +8,14 @@
 
 use crate::action::SIGILL;
 use crate::engine::{self, Engine};
+use crate::fault_signals::send_again;
 use crate::frames::Info;
 use crate::layout::{Context, RUNTIME_BASE, state as slot_state};
 use crate::own_memory::is_engines;
 use crate::pages::{arm, is_armed};
 use crate::slots::{self, slot};
 use crate::syscall_table as nr;
-use crate::{cache_file, program_memory, sys};
+use crate::{cache, cache_file, program_memory, schedule, sys};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Memory files that the program opened for writing: inode, process (0: not of this run, or unknown).
@@ -287,6 +288,13 @@ const TRIES: u32 = 4;
 /// Tenths of a second that an answer is waited for.
 const PATIENCE: u32 = 20;
 
+/// Whether a process is stopped in an `execve`, as its tracer sees it there.
+fn is_replaced(process: u32) -> bool {
+    let threads = live().filter(|slot| slot.pid() == process);
+    let mut calls = threads.map(|slot| cache::call_of(slot));
+    calls.any(|call| matches!(call, Some(nr::EXECVE | nr::EXECVEAT)))
+}
+
 /// The memory of another process was written: it drops what it translated from there.
 fn elsewhere(context: &Context, process: Option<u32>) {
     let Some(process) = process else {
@@ -296,6 +304,10 @@ fn elsewhere(context: &Context, process: Option<u32>) {
     let Some(receiver) = live().find(|slot| slot.pid() == process) else {
         return;
     };
+    // What it has in memory is over, and the message would end the program that follows, or be none of its own.
+    if is_replaced(process) {
+        return;
+    }
     let seen = slots::slot(slots::slot_of(context)).told().load(Acquire);
     let info = Info::message(SIGILL, MESSAGE, u64::from(slots::slot_of(context)));
     let to = [
@@ -311,7 +323,9 @@ fn elsewhere(context: &Context, process: Option<u32>) {
         )
     };
     let told = slots::slot(slots::slot_of(context)).told();
-    for _ in 0..PATIENCE {
+    // Its tracer has stopped it: it answers when that one lets it go on.
+    let stands = matches!(schedule::kernel_state(process, receiver.tid()), b'T' | b't');
+    for _ in 0..if stands { 0 } else { PATIENCE } {
         if sent != 0 || told.load(Acquire) != seen {
             break;
         }
@@ -325,6 +339,35 @@ fn elsewhere(context: &Context, process: Option<u32>) {
 /// Whether a signal is the message that this process's memory was written.
 pub fn is_message(signal: u32, info: &Info) -> bool {
     signal == SIGILL && info.code == MESSAGE
+}
+
+/// Takes the messages that are pending (all signals are blocked). Whether nothing else is that `mask` lets in.
+pub fn take_pending(mask: u64) -> bool {
+    let (set, no_time) = (1u64 << (SIGILL - 1), [0u64; 2]);
+    let mut words = [0u64; 16];
+    let arguments = [
+        &raw const set as u64,
+        &raw mut words as u64,
+        &raw const no_time as u64,
+        8,
+        0,
+        0,
+    ];
+    // SAFETY: rt_sigtimedwait without waiting; all three point to locals.
+    while unsafe { sys::call(nr::RT_SIGTIMEDWAIT, arguments) } == i64::from(SIGILL) {
+        // SAFETY: `Info` is as large, and any bytes are one.
+        let info = unsafe { &*words.as_ptr().cast::<Info>() };
+        if is_message(SIGILL, info) {
+            take_message(info);
+        } else {
+            send_again(SIGILL, info);
+            return false;
+        }
+    }
+    let mut pending = 0u64;
+    // SAFETY: rt_sigpending into a local.
+    unsafe { sys::call(nr::RT_SIGPENDING, [&raw mut pending as u64, 8, 0, 0, 0, 0]) };
+    pending & !mask == 0
 }
 
 /// Takes the message: everything is compared when it is executed again.

@@ -1,9 +1,10 @@
 //! What to do when translated code comes back to the runtime.
 
+use crate::action::SIGSEGV;
 use crate::block::NONE;
 use crate::engine::{self, Engine};
 use crate::entry::kind;
-use crate::layout::{BOOT_STACK, Context, StartArgs};
+use crate::layout::{BOOT_STACK, Context, NOWHERE, StartArgs};
 use crate::own_memory::{self, RUNTIME_END};
 use crate::pages::watched;
 use crate::schedule::Step;
@@ -14,8 +15,9 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     allocations, asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts,
-    ended, far, machine, native_call, outside, perf, pids, proc_maps, program_memory, references,
-    report, requests, rseq, schedule, selector, signal_calls, slots, sys, syscalls, totals,
+    ended, far, keys, locate, machine, native_call, outside, perf, pids, proc_maps, program_memory,
+    references, report, requests, rseq, schedule, selector, signal_calls, signals, slots, sys,
+    syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -26,7 +28,7 @@ extern "C" fn rt_dispatch(context: *mut Context) {
     // SAFETY: gs pointed at it; only this thread uses it.
     let context = unsafe { &mut *context };
     context.entries += 1;
-    context.native_pc = 0;
+    context.native_pc = NOWHERE;
     context.start[2] = 0;
     context.whole.store(1, Relaxed);
     answer(context);
@@ -275,7 +277,16 @@ fn goto(engine: &mut Engine, context: &mut Context, pc: u64, via: Option<Via>, e
             cache.translate(pages, pc, via, false, exit)
         }
     };
+    // Executed natively it would not be counted: only what the CPU does not execute either may go there.
+    let block = block.or_else(|| {
+        let again = pages.readable(pc) && keys::used();
+        again.then(|| cache.translate(pages, pc, via, false, exit))?
+    });
     let Some(block) = block else {
+        check!(
+            pc >> 12 != 0 || !pages.has_code_at_0(),
+            "code in the first page of memory is not supported"
+        );
         native(context, pc);
         return;
     };
@@ -294,8 +305,12 @@ fn goto(engine: &mut Engine, context: &mut Context, pc: u64, via: Option<Via>, e
 /// that the program is due.
 fn native(context: &mut Context, pc: u64) {
     check!(
-        pc >> 47 == 0 || pc >> 47 == 0x1ffff && pc < 0xffff_ffff_ff60_0000,
-        "the program jumped to {pc:#x}: non-canonical and vsyscall addresses are not supported"
+        pc < 0xffff_ffff_ff60_0000,
+        "the program jumped to {pc:#x}: vsyscall is not supported"
+    );
+    check!(
+        !locate::is_wild(pc) || signals::ends(context, SIGSEGV),
+        "the program jumped to {pc:#x}, which is no address, and handles the fault of it: not supported"
     );
     context.native_pc = pc;
     context.resume = pc;

@@ -244,6 +244,26 @@ global_asm!(
     ".globl rt_copy_fault",
     "rt_copy_fault: mov eax, 1",
     "ret",
+    // rt_fetch(to, from): the 15 bytes of an instruction -> 0, or 1 after a fault
+    ".globl rt_fetch",
+    "rt_fetch:",
+    ".globl rt_fetch_insn",
+    "rt_fetch_insn: mov rax, [rsi]",
+    ".globl rt_fetch_insn_2",
+    "rt_fetch_insn_2: mov rdx, [rsi+7]",
+    "mov [rdi], rax",
+    "mov [rdi+7], rdx",
+    "xor eax, eax",
+    "ret",
+    // rt_differs(a, b, len) -> 0 for the same bytes, 1 for others or after a fault
+    ".globl rt_differs",
+    "rt_differs: mov rcx, rdx",
+    "cmp rcx, rcx",
+    ".globl rt_differs_insn",
+    "rt_differs_insn: repe cmpsb",
+    "setne al",
+    "movzx eax, al",
+    "ret",
     // rt_wait(number, arguments): a call that waits, and that a signal which came before it ends, too.
     ".globl rt_wait",
     "rt_wait: cmp dword ptr gs:[{pending}], 0",
@@ -364,10 +384,22 @@ unsafe extern "C" {
     pub fn rt_copy(to: u64, from: u64, len: u64) -> u64;
     pub fn rt_copy_insn();
     pub fn rt_copy_fault();
+    pub fn rt_fetch(to: u64, from: u64) -> u64;
+    pub fn rt_fetch_insn();
+    pub fn rt_fetch_insn_2();
+    pub fn rt_differs(a: u64, b: u64, len: u64) -> u64;
+    pub fn rt_differs_insn();
     pub fn rt_wait(number: u64, arguments: *const u64) -> i64;
     pub fn rt_wait_call();
     pub fn rt_wait_stopped();
     pub fn rt_clone(number: u64, a1: u64, a2: u64, a3: u64, a4: u64, a5: u64, child: u64) -> i64;
+}
+
+/// Whether a fault at `rip` is one of those that `rt_fetch` and `rt_differs` answer.
+pub fn reads_code(rip: u64) -> bool {
+    [rt_fetch_insn, rt_fetch_insn_2, rt_differs_insn]
+        .into_iter()
+        .any(|label| address(label) == rip)
 }
 
 /// The address of one of the labels above.

@@ -86,7 +86,7 @@ pub fn stays_pending(
         return false;
     }
     let at = frame.rip;
-    let whole = at == context.native_pc && at != 0 || at == address(entry::rt_unmasked);
+    let whole = at == context.native_pc || at == address(entry::rt_unmasked);
     if !in_code(at) && !whole {
         if signal == SIGSEGV || signal == SIGBUS {
             // It is blocked until the runtime is done.
@@ -106,7 +106,7 @@ pub fn stays_pending(
 }
 
 /// The kernel has it as it was: the thread's, or the process's for whoever waits for it.
-fn send_again(signal: u32, info: &Info) {
+pub fn send_again(signal: u32, info: &Info) {
     let process = u64::from(sys::getpid());
     let info_at = core::ptr::from_ref(info) as u64;
     let signal = u64::from(signal);

@@ -3,11 +3,11 @@
 
 use crate::action::{self, Action, OPEN, SA_NODEFER, SA_ONSTACK, SIGSEGV};
 use crate::entry::{self, address};
-use crate::layout::Context;
+use crate::layout::{Context, NOWHERE};
 use crate::program_memory::{self, Plain};
 use crate::shown::STATE_ROOM;
 use crate::syscall_table as nr;
-use crate::{altstack, call_tree, machine, report, sys};
+use crate::{altstack, call_tree, keys, machine, report, sys};
 
 /// `siginfo_t`.
 #[repr(C)]
@@ -133,6 +133,39 @@ fn state_size(fpstate: u64) -> u64 {
     }
 }
 
+/// The state that a handler begins with, as the kernel gives it: rounding, masks and registers are those of a new
+/// program, rights by protection key those of ours.
+fn begin_afresh(fpstate: u64) {
+    /// Offsets in the XSAVE area: the control words, where the state says what it holds, the features of the frame.
+    const CONTROL: u64 = 0;
+    const MXCSR: u64 = 24;
+    const FEATURES: u64 = 464 + 8;
+    const HELD: u64 = 512;
+    const KEYS: u64 = 1 << 9;
+    if fpstate == 0 {
+        return;
+    }
+    let extended = state_size(fpstate) > 512;
+    // SAFETY: the kernel's frame, on our stack, of that size.
+    unsafe {
+        *((fpstate + MXCSR) as *mut u32) = 0x1f80;
+        if !extended {
+            core::ptr::write_bytes(fpstate as *mut u8, 0, MXCSR as usize);
+            core::ptr::write_bytes((fpstate + 32) as *mut u8, 0, 416 - 32);
+            *((fpstate + CONTROL) as *mut u16) = 0x37f;
+            return;
+        }
+        let held = (fpstate + HELD) as *mut u64;
+        *held &= KEYS;
+        if let Some(rights) = keys::rights()
+            && *((fpstate + FEATURES) as *const u64) & KEYS != 0
+        {
+            *held = KEYS;
+            *((fpstate + keys::saved_at()) as *mut u32) = rights;
+        }
+    }
+}
+
 /// Builds the program's frame on its stack and turns the kernel's into one that
 /// goes to its handler.
 pub fn deliver(
@@ -165,13 +198,14 @@ pub fn deliver(
         ok &= program_memory::copy(top, frame.fpstate, size);
         copy.context.fpstate = top;
     }
+    begin_afresh(frame.fpstate);
     let at = (top.wrapping_sub(core::mem::size_of::<Frame>() as u64) & !15).wrapping_sub(8);
     ok &= program_memory::write(at, &copy);
     if !ok {
         // As the kernel: a handler that cannot be called means SIGSEGV.
         let default = Action::default();
         action::set(context, SIGSEGV, default);
-        context.native_pc = 0;
+        context.native_pc = NOWHERE;
         force_segv();
     }
     call_tree::signal(context, action.handler, sp, frame.rip);

@@ -3,8 +3,8 @@
 use crate::layout::{Context, exec, state as slot_state};
 use crate::program_memory::read;
 use crate::syscall_table as nr;
-use crate::{cache_file, check, schedule, signal_calls, slots, sys};
-use core::sync::atomic::Ordering::*;
+use crate::{cache_file, check, code_writes, entry, locate, schedule, signal_calls, slots, sys};
+use core::sync::atomic::{AtomicU32, Ordering::*};
 
 /// execve and execveat.
 pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
@@ -20,14 +20,25 @@ pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         cache_file::save(context);
     }
     let mask = signal_calls::real_mask(context);
-    let old = sys::set_mask(mask);
+    let mut old = sys::set_mask(u64::MAX);
+    if context.pending != 0 && code_writes::take_pending(mask) {
+        (context.pending, old) = (0, mask);
+    }
+    sys::set_mask(mask);
     signal_calls::before_exec(context);
     if followed {
         context.state.store(slot_state::REPLACED, Release);
     }
     schedule::becomes(context, access >= 0, followed);
-    // SAFETY: as the program made it.
-    let result = unsafe { sys::call(number, a) };
+    if AGAIN.load(Relaxed) >= MOST {
+        signal_calls::as_in_a_new_image(context);
+        sys::set_mask(mask);
+        // SAFETY: as the program made it.
+        let result = unsafe { sys::call(number, a) };
+        check!(false, "a program could not be replaced (errno {})", -result);
+    }
+    // SAFETY: as the program made it, if no signal has come that it handles.
+    let result = unsafe { entry::rt_wait(number, a.as_ptr()) };
     context.state.store(slot_state::LIVE, Release);
     signal_calls::after_failed_exec(context);
     sys::set_mask(old);
@@ -35,8 +46,23 @@ pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         withdraw(context);
     }
     schedule::stays(context);
+    if result == -EINTR && context.pending != 0 {
+        // It goes to its handler first, as if it had come before the call: behind it nobody would take it, and the
+        // runtime's mask would be that of the new image.
+        AGAIN.fetch_add(1, Relaxed);
+        locate::uncount_call(context);
+        context.pc = context.pc.wrapping_sub(2);
+        return number as i64;
+    }
+    AGAIN.store(0, Relaxed);
     result
 }
+
+const EINTR: i64 = 4;
+/// How often signals came first, without an `execve` in between.
+static AGAIN: AtomicU32 = AtomicU32::new(0);
+/// Signals that come faster than a launcher answers meet the new image, which does not handle them.
+const MOST: u32 = 100;
 
 /// A setuid or setgid program loses its privilege when it is traced: it runs
 /// natively and uncounted instead.

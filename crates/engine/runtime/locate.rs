@@ -4,7 +4,7 @@ use crate::counts;
 use crate::engine::{self, Engine};
 use crate::entry::{self, address};
 use crate::frames::Ucontext;
-use crate::layout::Context;
+use crate::layout::{Context, NOWHERE};
 use crate::machine;
 use crate::own_memory::in_code;
 use crate::references;
@@ -24,11 +24,16 @@ pub enum Found {
     Runtime,
 }
 
+/// Whether an address is none (non-canonical): the branch there faults, not what lies there.
+pub fn is_wild(pc: u64) -> bool {
+    pc != NOWHERE && pc >> 47 != 0 && pc >> 47 != 0x1ffff
+}
+
 /// Makes the frame's registers the program's, and the count exact, if the
 /// thread was at a place where that is possible.
 pub fn locate(context: &mut Context, frame: &mut Ucontext, fault: bool) -> Found {
     let rip = frame.rip;
-    if context.native_pc != 0 && rip == context.native_pc {
+    if rip == context.native_pc {
         return Found::Program;
     }
     if rip == address(entry::rt_unmasked) && !fault {
@@ -44,6 +49,13 @@ pub fn locate(context: &mut Context, frame: &mut Ucontext, fault: bool) -> Found
         if context.resume_counted() {
             uncount_call(context);
         }
+        return Found::Program;
+    }
+    // The branch to an address that is none, in the runtime's place.
+    let enters = address(entry::rt_enter)..address(entry::rt_enter_end);
+    if fault && is_wild(context.native_pc) && enters.contains(&rip) {
+        frame.set_registers(&context.regs);
+        frame.rip = context.pc;
         return Found::Program;
     }
     if !in_code(rip) {
@@ -62,8 +74,8 @@ pub fn uncount(context: &Context, rip: u64) {
     }
 }
 
-/// The call that a thread resumes in front of was counted already.
-fn uncount_call(context: &Context) {
+/// The call that a thread resumes in front of, or has come to the runtime with, was counted already.
+pub fn uncount_call(context: &Context) {
     let mut engine = engine::lock();
     let exit = *engine.cache.exits.get(context.exit_id as usize);
     let block = *engine.cache.blocks.get(exit.block as usize);

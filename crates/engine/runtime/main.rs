@@ -92,6 +92,7 @@ mod functions;
 mod give_way;
 mod hooks;
 mod images;
+mod keys;
 mod lines;
 mod locate;
 mod lock;

@@ -7,7 +7,7 @@ use crate::own_memory::overlaps_engine;
 use crate::pages::{EXEC, WRITE};
 use crate::sys;
 use crate::syscall_table as nr;
-use crate::{cache_file, give_way, memory_locks, perf, placed};
+use crate::{cache_file, give_way, keys, memory_locks, perf, placed};
 
 const EFAULT: i64 = 14;
 const EINVAL: i64 = 22;
@@ -125,6 +125,11 @@ pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
             nr::BRK => memory_locks::mapped(number, result as u64, 0),
             _ => {}
         }
+    }
+    let protects = matches!(number, nr::MMAP | nr::MPROTECT | nr::PKEY_MPROTECT);
+    let alone = protects && a[2] & 7 == u64::from(EXEC);
+    if alone || number == nr::PKEY_MPROTECT && a[3] as u32 as i32 > 0 {
+        keys::used();
     }
     if !failed || number == nr::MPROTECT {
         cache_file::after(&mut engine, context, number, a, result);

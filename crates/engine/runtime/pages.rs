@@ -13,12 +13,12 @@ mod strike;
 mod watch;
 use maps::Maps;
 pub use watch::Fault;
-use watch::{MANY_FAULTS, protect};
+use watch::{MANY_FAULTS, protect, without_write};
 
 use crate::block::NONE;
 use crate::cache::Cache;
-use crate::own_memory;
 use crate::xlate::decode::MAX_LEN;
+use crate::{keys, own_memory, program_memory};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 pub const READ: u8 = 1;
@@ -173,6 +173,12 @@ impl Pages {
         self.prot(address >> 12) & EXEC != 0
     }
 
+    /// Whether the first page of memory, which no entry can stand for, can be executed.
+    pub fn has_code_at_0(&mut self) -> bool {
+        self.look_now();
+        self.mapping(0).is_some_and(|vma| vma.prot & EXEC != 0)
+    }
+
     fn prot(&mut self, number: u64) -> u8 {
         if self.last.0 == number && number != 0 {
             return self.last.1;
@@ -194,6 +200,9 @@ impl Pages {
             return 0;
         };
         if vma.prot & EXEC != 0 {
+            if vma.prot & (READ | WRITE) == 0 {
+                keys::used();
+            }
             let shared = self.maps.is_written_elsewhere(&vma);
             let page = self.entry(number);
             page.prot = vma.prot;
@@ -232,7 +241,7 @@ impl Pages {
         true
     }
 
-    /// Copies code bytes; stops at the first page that is not executable.
+    /// Copies code bytes; stops at the first page that is not executable, or cannot be read.
     pub fn fetch(&mut self, pc: u64, out: &mut [u8; MAX_LEN]) -> usize {
         if !self.readable(pc) {
             return 0;
@@ -246,16 +255,18 @@ impl Pages {
         if left < len {
             self.watch((pc >> 12) + 1);
         }
-        if len == MAX_LEN {
-            // SAFETY: the pages are mapped (and a race ends in a report).
-            *out = unsafe { (pc as *const [u8; MAX_LEN]).read_unaligned() };
-        } else {
-            for (at, place) in out.iter_mut().enumerate().take(len) {
-                // SAFETY: as above.
-                *place = unsafe { *((pc + at as u64) as *const u8) };
+        let all = len == MAX_LEN && program_memory::fetch(out, pc);
+        if all {
+            return len;
+        }
+        // The second page may be one that cannot be read: a file's that is too short.
+        for len in [len, left.min(len)] {
+            let part = out.get_mut(..len).unwrap_or_default();
+            if program_memory::read_code(part, pc) {
+                return len;
             }
         }
-        len
+        0
     }
 
     /// Notes a new block on its pages; watches those that can be written.

@@ -3,7 +3,8 @@
 
 use crate::own_memory::is_engines;
 use crate::syscall_table as nr;
-use crate::{entry, sys};
+use crate::xlate::decode::MAX_LEN;
+use crate::{entry, keys, sys};
 use core::mem::{MaybeUninit, size_of};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering::*};
@@ -80,6 +81,27 @@ pub fn read<T: Plain>(address: u64) -> Option<T> {
 pub fn read_bytes(to: &mut [u8], from: u64) -> bool {
     // SAFETY: writes to the slice.
     unsafe { copy_bytes(to.as_mut_ptr() as u64, from, to.len() as u64, true) == 0 }
+}
+
+/// Reads an instruction's bytes; false where they cannot be read: a file that was truncated, say. Unlike data, code is
+/// read where the program itself may only execute it (`keys`).
+pub fn fetch(to: &mut [u8; MAX_LEN], from: u64) -> bool {
+    // SAFETY: writes to the array; it survives faults at its two loads.
+    keys::open(|| unsafe { entry::rt_fetch(to.as_mut_ptr() as u64, from) }) == 0
+}
+
+/// Reads bytes of code; false after a fault.
+pub fn read_code(to: &mut [u8], from: u64) -> bool {
+    keys::open(|| read_bytes(to, from))
+}
+
+/// Whether the program's code is the same as bytes of ours; false where it cannot be read.
+///
+/// # Safety
+/// The bytes at `ours` are there.
+pub unsafe fn is_same_code(ours: u64, code: u64, len: u64) -> bool {
+    // SAFETY: the caller's; it survives faults at its one comparison.
+    keys::open(|| unsafe { entry::rt_differs(ours, code, len) }) == 0
 }
 
 /// Writes a value; false where it cannot be written.

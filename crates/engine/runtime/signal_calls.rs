@@ -181,6 +181,15 @@ pub fn before_exec(context: &Context) {
     }
 }
 
+/// Signals that the program handles take their default action from here on, as they will in the image to come.
+pub fn as_in_a_new_image(context: &Context) {
+    for signal in (1..=64).filter(|&s| !is_open(s)) {
+        if action::get(context, signal).handler > 1 {
+            action::native(signal, Some(&Action::default()), None);
+        }
+    }
+}
+
 /// Our handlers for faults, after those of an image to come.
 pub fn after_failed_exec(context: &Context) {
     for signal in (1..=64).filter(|&s| is_open(s)) {

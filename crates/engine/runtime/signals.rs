@@ -57,6 +57,10 @@ fn handle(context: &mut Context, signal: u32, info: &mut Info, frame: &mut Ucont
         }
         return;
     }
+    if fault && entry::reads_code(rip) {
+        frame.rip = address(entry::rt_copy_fault);
+        return;
+    }
     if signal == SIGTRAP && context.rolling != 0 && frame.eflags & TF != 0 {
         if fault {
             roll(context, frame);
@@ -86,6 +90,11 @@ fn handle(context: &mut Context, signal: u32, info: &mut Info, frame: &mut Ucont
     if fault && in_code(rip) {
         end_roll(context, frame);
     }
+    // TRAP_TRACE: no step of ours.
+    check!(
+        !(fault && signal == SIGTRAP && info.code == 2 && in_code(rip) && frame.eflags & TF != 0),
+        "the program set the trap flag to step through itself: not supported"
+    );
     let saved = (frame.registers(), rip);
     // A call that was under way and is made again: the kernel left its mark.
     let again = in_code(rip) && frame.rcx() == rip + 2;
@@ -169,6 +178,15 @@ fn writes_code(context: &mut Context, frame: &mut Ucontext, info: &Info) -> bool
     true
 }
 
+fn is_blocked(context: &Context, signal: u32) -> bool {
+    context.virtual_mask >> (signal - 1) & 1 != 0
+}
+
+/// Whether a fault that raises this signal ends the program.
+pub fn ends(context: &Context, signal: u32) -> bool {
+    action::get(context, signal).handler <= 1 || is_blocked(context, signal)
+}
+
 /// The frame's state is the program's: its action follows. `fault`: registers and program counter of the
 /// translated instruction that faulted.
 fn to_program(
@@ -187,15 +205,17 @@ fn to_program(
     if filtered::is_trap(signal, info) {
         info.address = frame.rip;
     }
-    let blocked = context.virtual_mask >> (signal - 1) & 1 != 0;
-    if action.handler <= 1 || (fault.is_some() && blocked) {
+    if action.handler <= 1 || (fault.is_some() && is_blocked(context, signal)) {
         if fault.is_none() && action.handler == 1 {
             context.target = frame.rip;
             frame.rip = address(entry::rt_goto);
             return;
         }
         // The default action, natively: meet the same fault again (or queue again). The count has been corrected.
-        context.whole.store(1, Relaxed);
+        // (But for a branch that was counted, and is to nowhere.)
+        context
+            .whole
+            .store(u32::from(!locate::is_wild(context.native_pc)), Relaxed);
         action::native(signal, Some(&Action::default()), None);
         match fault {
             // (A breakpoint is behind itself already.)

@@ -1,7 +1,7 @@
 //! A thread's context: its fixed fields, and GS at it.
 
 use crate::entry::{self, address};
-use crate::layout::{Context, state as slot_state};
+use crate::layout::{Context, NOWHERE, state as slot_state};
 use crate::slots::{self, SIGNAL_STACK, STACK};
 use crate::syscall_table as nr;
 use crate::{
@@ -12,6 +12,7 @@ use core::sync::atomic::Ordering::*;
 /// Fills the fixed fields of a context, gives it stacks, points GS at it.
 pub fn prepare(context: &mut Context, slot: u32) {
     context.this = slots::context_at(slot);
+    context.native_pc = NOWHERE;
     context.vector_exit = address(entry::rt_exit);
     context.vector_syscall = address(entry::rt_syscall);
     context.vector_special = address(entry::rt_special);

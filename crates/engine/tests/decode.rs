@@ -77,7 +77,7 @@ fn differs(factory: &mut InstructionInfoFactory, bytes: &[u8]) -> Option<String>
         FlowControl::IndirectCall => matches!(ours.kind, Kind::CallInd | Kind::Unsupported),
         FlowControl::Return => matches!(
             ours.kind,
-            Kind::Ret | Kind::FarReturn | Kind::Unsupported | Kind::Plain
+            Kind::Ret | Kind::FarReturn | Kind::Unsupported | Kind::Plain | Kind::Trap
         ),
         FlowControl::Interrupt | FlowControl::Exception => ours.kind == Kind::Trap,
         FlowControl::XbeginXabortXend => matches!(ours.kind, Kind::Xbegin | Kind::Plain),

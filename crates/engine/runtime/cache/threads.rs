@@ -173,6 +173,14 @@ impl Cache {
     }
 }
 
+/// The system call that a thread is in, if the kernel tells.
+pub fn call_of(slot: slots::Slot) -> Option<u64> {
+    match doing(slot) {
+        Doing::Sleeping { call, .. } => Some(call),
+        _ => None,
+    }
+}
+
 /// (Of one that is about to be made the kernel says that such a number makes no sense: that is unknown.)
 fn doing(slot: slots::Slot) -> Doing {
     let mut path = [0u8; 64];

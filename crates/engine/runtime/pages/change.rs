@@ -1,6 +1,6 @@
 //! What the program does to its mappings, as far as code pages care.
 
-use super::{EXEC, Page, Pages, WRITE, protect, watched};
+use super::{EXEC, Page, Pages, WRITE, protect, watched, without_write};
 use crate::block::NONE;
 use crate::cache::Cache;
 use crate::sys;
@@ -152,7 +152,8 @@ impl Pages {
                 while to < last && self.existing(to).is_some_and(|p| stays(p)) == code {
                     to += 1;
                 }
-                result = call(from, to, if code { a[2] & !u64::from(WRITE) } else { a[2] });
+                let kept = a[2] & !7 | u64::from(without_write(prot));
+                result = call(from, to, if code { kept } else { a[2] });
                 from = to;
             }
         }
@@ -187,7 +188,7 @@ impl Pages {
                 page.watched = true;
                 watched().fetch_add(1, Relaxed);
                 if !small {
-                    protect(number << 12, 0x1000, prot & !WRITE);
+                    protect(number << 12, 0x1000, without_write(prot));
                 }
             }
         });

@@ -1,6 +1,6 @@
 //! Withholding and giving back the permission to write pages of code.
 
-use super::{Pages, WRITE, watched};
+use super::{Pages, READ, WRITE, watched};
 use crate::syscall_table as nr;
 use crate::{rseq, sys};
 use core::sync::atomic::Ordering::*;
@@ -34,7 +34,7 @@ impl Pages {
         let (shared, guarded) = (page.shared, page.guarded || never_watch);
         if page.prot & WRITE != 0 && !page.watched && !page.compared {
             // A page of larger ones cannot be protected alone.
-            page.watched = try_protect(number << 12, 0x1000, page.prot & !WRITE);
+            page.watched = try_protect(number << 12, 0x1000, without_write(page.prot));
             page.compared = !page.watched;
             if page.watched {
                 watched().fetch_add(1, Relaxed);
@@ -73,7 +73,7 @@ impl Pages {
                 page.prot = vma.prot;
                 page.known = true;
                 page.shared = true;
-                page.watched = try_protect(alias << 12, 0x1000, vma.prot & !WRITE);
+                page.watched = try_protect(alias << 12, 0x1000, without_write(vma.prot));
                 if page.watched {
                     watched().fetch_add(1, Relaxed);
                 } else if let Some(page) = self.existing(number) {
@@ -81,6 +81,15 @@ impl Pages {
                 }
             }
         }
+    }
+}
+
+/// A permission without that to write. What could be written could be read as well; alone, the one to execute would be
+/// that and no more (a protection key of the kernel's).
+pub(super) fn without_write(prot: u8) -> u8 {
+    match prot {
+        _ if prot & WRITE != 0 => prot & !WRITE | READ,
+        _ => prot,
     }
 }
 

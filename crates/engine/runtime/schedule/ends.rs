@@ -1,5 +1,6 @@
 //! Threads and processes begin, end, and become other programs.
 
+use super::stops::goes_free;
 use super::{descriptors, futex, on, refuel, run, token};
 use crate::layout::Context;
 use crate::schedule_state::timers::kind;
@@ -10,7 +11,6 @@ use crate::{check, program_memory, slots, sys};
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_PARENT: u64 = 0x8000;
 const CLONE_THREAD: u64 = 0x1_0000;
-const CLONE_NEWPID: u64 = 0x2000_0000;
 const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 
 /// A new image begins. It has the token, as its process had, or is the first of the run.
@@ -113,7 +113,7 @@ pub fn made(context: &mut Context, child: u32, flags: u64, result: i64) {
             state.ready(context.turn, why::TURN);
         }
         token::come_back(context, state);
-    } else if flags & CLONE_NEWPID == 0 {
+    } else {
         let thread = state.edit(child);
         thread.tid = result as u32;
         thread.pid = match flags & CLONE_THREAD {
@@ -125,10 +125,26 @@ pub fn made(context: &mut Context, child: u32, flags: u64, result: i64) {
     }
 }
 
+/// A process whose parent is in another namespace of process ids begins. Numbers mean something else here: none of the
+/// others can tell whether it still executes, nor it of them. It goes on beside them.
+fn begins_elsewhere(context: &mut Context) {
+    let mut state = run::lock();
+    state.note(cause::NATIVE, nr::CLONE);
+    let owned = state.owner == context.turn;
+    state.wait_other(context.turn, now::OUTSIDE);
+    goes_free(state.time);
+    if owned {
+        token::move_on_without(context, state);
+    }
+}
+
 /// A new thread or process is there: it goes on when its turn comes.
 pub fn begins(context: &mut Context) {
     if !on() {
         return;
+    }
+    if context.parent == 0 {
+        return begins_elsewhere(context);
     }
     {
         let mut state = run::lock();

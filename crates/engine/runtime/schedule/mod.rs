@@ -45,6 +45,7 @@ mod writes;
 pub use crate::turns::on;
 pub use ends::{announces, becomes, begins, leaves, made, started, stays};
 pub use futex::memory_begins;
+pub use kernel::kernel_state;
 pub use signals::{born, came};
 
 use crate::layout::Context;

@@ -57,10 +57,13 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
     let mut plan = shared.store.plan(tid, shared.emitted(), program.as_ref());
     let mut low = 0;
     let outcome = map_all(shared, &remote, &mut plan, &mut low)
-        .inspect(|_| {
+        .and_then(|opened| {
             if shared.machine.is_some() {
+                // Nothing may fail any more once the stack is being written anew.
+                remote.reach(regs.rsp.saturating_sub(ROOM))?;
                 unmap_vdso(&remote);
             }
+            Ok(opened)
         })
         .inspect_err(|_| remove(shared, &remote, low, None));
     let left = remote.leave();
@@ -172,6 +175,9 @@ fn fix_vector(shared: &Shared, tid: i32, sp: u64) -> Result<(), InjectError> {
     Ok(())
 }
 
+/// How far below the kernel's stack pointer the launcher writes, and the new one is at most.
+const ROOM: u64 = 2048;
+
 /// Gives the program the stack of a reference machine; its stack pointer.
 fn arrange_stack(shared: &Shared, tid: i32, old: u64, hwcap: u64) -> Result<u64, InjectError> {
     let word = |at| ptrace::peek(tid, at).map(i64::cast_unsigned);
@@ -180,7 +186,7 @@ fn arrange_stack(shared: &Shared, tid: i32, old: u64, hwcap: u64) -> Result<u64,
     let stack = step(what, arranged)?;
     step(what, ptrace::write(tid, stack.pointer, &stack.bytes))?;
     // What is left of the old one, and of what the launcher wrote below it.
-    let (low, high) = (stack.old.saturating_sub(2048), stack.pointer);
+    let (low, high) = (stack.old.saturating_sub(ROOM), stack.pointer);
     let left = usize::try_from(high.saturating_sub(low)).unwrap_or(0);
     step(what, ptrace::write(tid, high - left as u64, &vec![0; left]))?;
     Ok(stack.pointer)
@@ -351,6 +357,7 @@ fn map_all(
     /// Bytes for `/proc/PID/fd/NUMBER` and the zero behind it.
     const PATH: usize = 32;
     let at = (remote.regs.rsp - 1024) & !15;
+    remote.reach(at)?;
     let [totals, image] = shared.paths();
     let kept = plan.file.as_ref().map(|file| {
         let (process, file) = (std::process::id(), file.as_raw_fd());

@@ -156,6 +156,24 @@ impl Remote {
         result(what, step(what, ptrace::regs(self.tid))?.rax)
     }
 
+    /// Has the stack reach down to `at`. With more than 128 kB of pointers to arguments and environment it ends in the page
+    /// of the stack pointer; the kernel lets it grow for the process's own accesses only, since Linux 6.5.
+    pub(super) fn reach(&self, at: u64) -> Result<(), InjectError> {
+        if ptrace::read(self.tid, at, 1).is_ok() {
+            return Ok(());
+        }
+        let what = "extending the stack";
+        let at = at & !7;
+        // It writes a word there. (The list of this one call is where arguments begin, for that long.)
+        let touches = Call::new(what, libc::SYS_rt_sigpending, [at, 8, 0, 0, 0, 0]);
+        let begin = self.regs.rsp;
+        let before = step(what, ptrace::read(self.tid, begin, CALL_BYTES))?;
+        let results = self.calls(begin, &[], &[touches])?;
+        step(what, ptrace::write(self.tid, begin, &before))?;
+        results.into_iter().collect::<Result<Vec<_>, _>>()?;
+        step(what, ptrace::write(self.tid, at, &[0; 8]))
+    }
+
     /// Makes it execute several, one after the other whatever they give, with one stop behind the last. What
     /// they read, and their list behind that, lie at `at` meanwhile. Their results.
     pub(super) fn calls(

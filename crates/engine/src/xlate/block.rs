@@ -32,7 +32,7 @@ pub use turn::FUEL;
 
 pub use count::{Added, Part, count_keeping};
 
-use super::decode::{Kind, MAX_LEN, decode, flag};
+use super::decode::{DecodeError, Kind, MAX_LEN, decode, flag};
 use super::emit::Buffer;
 use super::entry::{Offsets, Via};
 use super::facts::Facts;
@@ -286,7 +286,8 @@ impl Builder<'_, '_> {
                     self.end = End::Unsupported;
                     break;
                 }
-                Err(_) if readable < MAX_LEN => {
+                // What is too long faults by itself, as code that cannot be read does.
+                Err(error) if readable < MAX_LEN || error == DecodeError::Long => {
                     self.end = End::Unreadable;
                     break;
                 }

@@ -57,7 +57,9 @@ pub(super) fn classify(insn: &mut Insn, bytes: &[u8]) {
         match insn.opcode {
             0x05 => insn.kind = Kind::Syscall,
             0x0b | 0xb9 | 0xff => insn.kind = Kind::Trap,
-            0x07 | 0x34 | 0x35 => insn.kind = Kind::Unsupported,
+            // sysret and sysexit are the kernel's; sysenter is a system call on some CPUs.
+            0x07 | 0x35 => insn.kind = Kind::Trap,
+            0x34 => insn.kind = Kind::Unsupported,
             0x31 => insn.kind = Kind::Rdtsc,
             0x33 => insn.kind = Kind::Rdpmc,
             0xa2 => insn.kind = Kind::Asks, // cpuid

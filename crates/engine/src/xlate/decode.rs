@@ -122,7 +122,7 @@ struct Cursor<'a> {
 impl Cursor<'_> {
     fn next(&mut self) -> Result<u8, DecodeError> {
         if self.at >= MAX_LEN {
-            return Err(DecodeError::Unknown);
+            return Err(DecodeError::Long);
         }
         let byte = *self.bytes.get(self.at).ok_or(DecodeError::Short)?;
         self.at += 1;
@@ -134,7 +134,7 @@ impl Cursor<'_> {
 ///
 /// # Errors
 /// [`DecodeError::Short`] where more bytes are needed, [`DecodeError::Unknown`]
-/// where they are no known instruction.
+/// where they are no known instruction, [`DecodeError::Long`] where they are too many for one.
 pub fn decode(bytes: &[u8]) -> Result<Insn, DecodeError> {
     let mut cursor = Cursor { bytes, at: 0 };
     let mut insn = Insn {
@@ -186,7 +186,7 @@ pub fn decode(bytes: &[u8]) -> Result<Insn, DecodeError> {
     };
     let len = cursor.at + size;
     if len > MAX_LEN {
-        return Err(DecodeError::Unknown);
+        return Err(DecodeError::Long);
     }
     if len > bytes.len() {
         return Err(DecodeError::Short);

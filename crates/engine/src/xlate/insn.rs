@@ -191,4 +191,6 @@ pub enum DecodeError {
     Short,
     /// No such encoding (the CPU would raise `#UD`), or a newer one than known.
     Unknown,
+    /// More than [`MAX_LEN`] bytes: `#GP`, whatever it is.
+    Long,
 }
