@@ -16,7 +16,7 @@ use crate::pages::{arm, is_armed};
 use crate::slots::{self, slot};
 use crate::syscall_table as nr;
 use crate::{cache, cache_file, program_memory, schedule, sys};
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 /// Memory files that the program opened for writing: inode, process (0: not of this run, or unknown).
 static MEMORY_FILES: [[AtomicU64; 2]; 16] = [const { [const { AtomicU64::new(0) }; 2] }; 16];
@@ -341,8 +341,19 @@ pub fn is_message(signal: u32, info: &Info) -> bool {
     signal == SIGILL && info.code == MESSAGE
 }
 
-/// Takes the messages that are pending (all signals are blocked). Whether nothing else is that `mask` lets in.
+/// A message came to the runtime, and is pending.
+static PUT_OFF: AtomicBool = AtomicBool::new(false);
+
+pub fn put_off() {
+    PUT_OFF.store(true, Relaxed);
+}
+
+/// Takes the messages that are pending (all signals are blocked). Whether some were, and nothing else is that `mask` lets
+/// in. (Without one nothing is asked: a filter may forbid it.)
 pub fn take_pending(mask: u64) -> bool {
+    if !PUT_OFF.swap(false, Relaxed) {
+        return false;
+    }
     let (set, no_time) = (1u64 << (SIGILL - 1), [0u64; 2]);
     let mut words = [0u64; 16];
     let arguments = [

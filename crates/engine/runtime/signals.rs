@@ -137,6 +137,9 @@ fn handle(context: &mut Context, signal: u32, info: &mut Info, frame: &mut Ucont
             if filtered::is_trap(signal, info) && !filtered::concerns(context, frame, info) {
                 return;
             }
+            if code_writes::is_message(signal, info) {
+                code_writes::put_off();
+            }
             queue_again(signal, info);
             defer(context, frame);
             frame.mask |= 1 << (signal - 1);
