@@ -8,7 +8,7 @@ use crate::layout::Context;
 use crate::pages::watched;
 use crate::syscall_table as nr;
 use crate::{cache_file, engine, filtered, outside, program_memory, sys};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const EINVAL: i64 = 22;
 const PR_SET_SECCOMP: u64 = 22;
@@ -17,6 +17,22 @@ const SIGSYS: u32 = 31;
 const SIGSEGV: u32 = 11;
 const AUDIT_ARCH_X86_64: u64 = 0xc000_003e;
 const SYS_USER_DISPATCH: i32 = 2;
+
+const PR_GET_TSC: u64 = 25;
+const PR_SET_TSC: u64 = 26;
+const PR_TSC_SIGSEGV: u32 = 2;
+/// The program has said whether the time stamp counter may be read.
+static STAMPS_ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether reading the time stamp counter faults in this thread.
+pub fn stamps_fault() -> bool {
+    let mut mode = 0u32;
+    let asks = [PR_GET_TSC, &raw mut mode as u64, 0, 0, 0, 0];
+    // SAFETY: writes to a local.
+    STAMPS_ASKED.load(Relaxed)
+        && unsafe { sys::call(nr::PRCTL, asks) } == 0
+        && mode == PR_TSC_SIGSEGV
+}
 
 /// prctl and seccomp.
 pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
@@ -29,6 +45,9 @@ pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         || number == nr::PRCTL && a[0] == PR_SET_SECCOMP && a[1] == 1;
     let filter = number == nr::SECCOMP && a[0] == 1
         || number == nr::PRCTL && a[0] == PR_SET_SECCOMP && a[1] == 2;
+    if number == nr::PRCTL && a[0] == PR_SET_TSC {
+        STAMPS_ASKED.store(true, Relaxed);
+    }
     let confines = strict || filter && program_memory::read::<u64>(a[2]).is_some();
     if confines {
         cache_file::save(context);

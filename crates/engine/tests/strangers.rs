@@ -96,6 +96,12 @@ fn instructions_that_cannot_be_fault_where_they_are() {
     same("invalid", include_str!("strangers/invalid.c"), &[]);
 }
 
+/// The runtime reads the counter in the program's place, and the fault was its own.
+#[test]
+fn the_time_stamp_counter_is_forbidden() {
+    same("stamps", include_str!("strangers/stamps.c"), &[]);
+}
+
 /// What a tracer wrote was told to a process that was being replaced, and the next program was killed by that.
 #[test]
 fn tracers_exchange_the_paths_of_their_tracees() {
