@@ -291,7 +291,7 @@ const PATIENCE: u32 = 20;
 /// Whether a process is stopped in an `execve`, as its tracer sees it there.
 fn is_replaced(process: u32) -> bool {
     let threads = live().filter(|slot| slot.pid() == process);
-    let mut calls = threads.map(|slot| cache::call_of(slot));
+    let mut calls = threads.map(cache::call_of);
     calls.any(|call| matches!(call, Some(nr::EXECVE | nr::EXECVEAT)))
 }
 

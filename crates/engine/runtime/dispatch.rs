@@ -4,7 +4,8 @@ use crate::action::SIGSEGV;
 use crate::block::NONE;
 use crate::engine::{self, Engine};
 use crate::entry::kind;
-use crate::layout::{BOOT_STACK, Context, NOWHERE, StartArgs};
+use crate::layout::{BOOT_STACK, Context, StartArgs};
+use crate::locate::{self, NOWHERE};
 use crate::own_memory::{self, RUNTIME_END};
 use crate::pages::watched;
 use crate::schedule::Step;
@@ -15,7 +16,7 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     allocations, asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts,
-    ended, far, keys, locate, machine, native_call, outside, perf, pids, proc_maps, program_memory,
+    ended, far, keys, machine, native_call, outside, perf, pids, proc_maps, program_memory,
     references, report, requests, rseq, schedule, selector, signal_calls, signals, slots, sys,
     syscalls, totals,
 };

@@ -27,8 +27,8 @@ pub fn rights() -> Option<u32> {
         let rights: u32;
         // SAFETY: the CPU and the kernel have keys.
         unsafe {
-            asm!("rdpkru", out("eax") rights, out("edx") _, in("ecx") 0, options(nomem, nostack))
-        };
+            asm!("rdpkru", out("eax") rights, out("edx") _, in("ecx") 0, options(nomem, nostack));
+        }
         rights
     })
 }

@@ -1,7 +1,8 @@
 //! A thread's context: its fixed fields, and GS at it.
 
 use crate::entry::{self, address};
-use crate::layout::{Context, NOWHERE, state as slot_state};
+use crate::layout::{Context, state as slot_state};
+use crate::locate::NOWHERE;
 use crate::slots::{self, SIGNAL_STACK, STACK};
 use crate::syscall_table as nr;
 use crate::{

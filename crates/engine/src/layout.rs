@@ -102,8 +102,6 @@ pub const MAGIC: u64 = 0x3150_4d56_5543_5254;
 pub const CANNOT_START: u64 = 0x7472_6174_735f_6f6e;
 /// Exit status of a run that an internal check ended.
 pub const INTERNAL_EXIT: i32 = 123;
-/// No program address at all.
-pub const NOWHERE: u64 = u64::MAX;
 
 /// Region 0 of the totals file.
 #[repr(C)]
@@ -372,7 +370,7 @@ pub struct Context {
     pub pc: u64,
     /// XMM0 to XMM15.
     pub xmm: Vectors,
-    /// Program address at which a native fault is expected ([`NOWHERE`]: none; a program may jump to 0).
+    /// Program address at which a native fault is expected (`locate::NOWHERE`: none; a program may jump to 0).
     pub native_pc: u64,
     /// Program's alternate signal stack: base, size, flags.
     pub altstack: [u64; 3],
