@@ -4,7 +4,7 @@
 use crate::action::{self, Action, OPEN, SA_NODEFER, SA_ONSTACK, SIGSEGV};
 use crate::entry::{self, address};
 use crate::layout::Context;
-use crate::locate::NOWHERE;
+use crate::own_memory::NOWHERE;
 use crate::program_memory::{self, Plain};
 use crate::shown::STATE_ROOM;
 use crate::syscall_table as nr;

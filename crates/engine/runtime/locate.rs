@@ -6,15 +6,12 @@ use crate::entry::{self, address};
 use crate::frames::Ucontext;
 use crate::layout::Context;
 use crate::machine;
-use crate::own_memory::in_code;
+use crate::own_memory::{NOWHERE, in_code};
 use crate::references;
 use crate::xlate::block::record;
 use crate::xlate::block::{far_register, implied_base};
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::emit::{RAX, SCRATCH};
-
-/// No program address at all.
-pub const NOWHERE: u64 = u64::MAX;
 
 /// Where a signal found a thread.
 pub enum Found {

@@ -8,6 +8,8 @@ use crate::syscall_table as nr;
 use crate::totals;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
+/// No program address at all.
+pub const NOWHERE: u64 = u64::MAX;
 /// End of what belongs to the runtime's image.
 pub const RUNTIME_END: u64 = RUNTIME_BASE + 0x40_0000;
 /// Bytes of a code area.

@@ -2,7 +2,7 @@
 
 use crate::entry::{self, address};
 use crate::layout::{Context, state as slot_state};
-use crate::locate::NOWHERE;
+use crate::own_memory::NOWHERE;
 use crate::slots::{self, SIGNAL_STACK, STACK};
 use crate::syscall_table as nr;
 use crate::{

@@ -370,7 +370,7 @@ pub struct Context {
     pub pc: u64,
     /// XMM0 to XMM15.
     pub xmm: Vectors,
-    /// Program address at which a native fault is expected (`locate::NOWHERE`: none; a program may jump to 0).
+    /// Program address at which a native fault is expected (`own_memory::NOWHERE`: none; a program may jump to 0).
     pub native_pc: u64,
     /// Program's alternate signal stack: base, size, flags.
     pub altstack: [u64; 3],
