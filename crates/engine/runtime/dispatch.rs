@@ -15,9 +15,9 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     allocations, asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts,
-    ended, far, keys, locate, machine, native_call, outside, perf, pids, proc_maps, program_memory,
-    references, report, requests, rseq, schedule, selector, signal_calls, signals, slots, sys,
-    syscalls, totals,
+    ended, far, keys, known, locate, machine, native_call, outside, perf, pids, proc_maps,
+    program_memory, references, report, requests, rseq, schedule, selector, signal_calls, signals,
+    slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -82,6 +82,10 @@ fn answer(context: &mut Context) {
                 .target;
             references::publish(context);
             go(context, context.pc, None, NONE);
+        }
+        kind::NO_ROOM => {
+            references::publish(context);
+            known::come_again(context);
         }
         kind::ONCE => {
             let mut engine = engine::lock();

@@ -93,6 +93,7 @@ mod give_way;
 mod hooks;
 mod images;
 mod keys;
+mod known;
 mod lines;
 mod locate;
 mod lock;

@@ -1,6 +1,7 @@
 //! The engine's own memory in the program's address space, out of the program's reach.
 
 use crate::call_routines;
+use crate::known;
 use crate::check;
 use crate::layout::{ARENA_BASE, LOW_BYTES, RUNTIME_BASE, TOTALS_BASE};
 use crate::sys;
@@ -143,6 +144,7 @@ fn area_bases() -> impl Iterator<Item = u64> {
 pub fn in_code(address: u64) -> bool {
     area_bases().any(|base| address.wrapping_sub(base) < AREA)
         || call_routines::range().contains(&address)
+        || known::range().contains(&address)
 }
 
 /// Whether a range touches memory of the engine.

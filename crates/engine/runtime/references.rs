@@ -16,7 +16,7 @@ use crate::syscall_table as nr;
 use crate::xlate::block;
 use crate::xlate::decode::{Kind, MAX_LEN, decode};
 use crate::xlate::references::{APART, CHUNK, CHUNKS, INTERRUPTED, MARK, NODE, Noting, Words};
-use crate::{check, sys};
+use crate::{check, known, sys};
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -64,6 +64,7 @@ pub fn forked() {
 /// A thread's context.
 pub fn prepare(context: &mut Context) {
     context.noted.vector = address(entry::rt_references);
+    known::prepare(context);
     if context.noted.position == 0 {
         context.noted.position = APART;
     }
@@ -88,15 +89,17 @@ pub fn next() -> Option<Noting> {
         vector: offset_of!(Context, noted.vector) as u32,
         reads_fs: ON.load(Relaxed) == 3,
         wide_masks: WIDE_MASKS.load(Relaxed) != 0,
+        filter: known::filter(),
     })
 }
 
-/// Describes a block that was just translated as [`next`] said.
-pub fn describe(pc: u64, built: &block::Block) {
+/// Describes a block that was just translated as [`next`] said. Returns where, as in a block's head.
+pub fn describe(pc: u64, built: &block::Block) -> Option<u64> {
     if built.words == 0 {
-        return;
+        return None;
     }
     let mut place = PLACE.lock();
+    let offset = region_offset(place.slot, slots::header().apart) + place.used;
     let at = slots::context_at(place.slot) + place.used;
     let counts = u64::from(built.insns)
         | (u64::from(built.guest_len) & 0xffff) << 32
@@ -114,10 +117,11 @@ pub fn describe(pc: u64, built: &block::Block) {
         }
     }
     place.used += (16 + u64::from(built.guest_len)).next_multiple_of(8);
+    Some(offset / 8)
 }
 
 /// A word of a thread's ring.
-fn word(context: &Context, number: u32) -> *mut u64 {
+pub fn word(context: &Context, number: u32) -> *mut u64 {
     (context.this + RING + u64::from(number) * 8) as *mut u64
 }
 
@@ -134,7 +138,7 @@ fn last_head(context: &Context, block: &Block) -> u32 {
 
 /// A thread left `block`, whose head is in the ring, after `done` instructions.
 pub fn left(context: &Context, block: &Block, done: u16) {
-    if context.probing != 0 || block.words == 0 {
+    if context.probing != 0 || block.words == 0 || known::on() {
         return;
     }
     let head = last_head(context, block);

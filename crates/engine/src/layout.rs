@@ -70,8 +70,11 @@ pub const SCHEDULE: u64 = TOTALS_BASE + (16 << 20);
 pub const COUNTERS: u32 = 0x1_0000;
 /// Where its log is, which says what each counter counts (`log`).
 pub const LOG: u64 = REGION / 2;
-/// With [`option::REFERENCES`]: where a slot's ring of noted references is (`xlate::references`); the log ends there.
+/// With [`option::REFERENCES`]: where a slot's ring of noted references is (`xlate::references`).
 pub const RING: u64 = REGION - (4 << 20);
+/// With [`option::FILTERED`]: where a slot's tables of known references are (`xlate::known`); the log ends there.
+pub const KNOWN: u64 = RING - (3 << 20);
+const _: () = assert!(KNOWN + crate::xlate::known::BYTES <= RING);
 const _: () = assert!(crate::xlate::references::RING as u64 * 8 <= REGION - RING);
 /// Counters a process can have.
 pub const MAX_COUNTERS: u32 = ((LOG - COUNTERS as u64) / 8) as u32;
@@ -283,6 +286,8 @@ pub mod option {
     pub const REFERENCES: u32 = 1 << 20;
     /// Calls of the program's allocator are noted, too (`heap`); with [`REFERENCES`].
     pub const ALLOCATIONS: u32 = 1 << 24;
+    /// References that are known to add nothing are not noted, nor are blocks (`xlate::known`); with [`REFERENCES`].
+    pub const FILTERED: u32 = 1 << 25;
     /// Programs may read their FS base (`rdfsbase`).
     pub const READS_FS: u32 = 1 << 21;
     /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
@@ -469,6 +474,8 @@ pub struct Context {
     pub calls: crate::calls::Thread,
     /// With [`option::REFERENCES`]: where its ring stands, and the entry for a thread whose ring has no room.
     pub noted: crate::xlate::references::Ring,
+    /// With [`option::FILTERED`]: what its tables need.
+    pub known: crate::xlate::known::Known,
 }
 
 /// What the launcher leaves for the runtime at the start of its stack page.

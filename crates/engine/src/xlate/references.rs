@@ -369,6 +369,8 @@ pub struct Noting {
     pub reads_fs: bool,
     /// Masks have 64 bits (AVX512BW), not 16.
     pub wide_masks: bool,
+    /// What is known to add nothing is left out.
+    pub filter: Option<super::known::Filter>,
 }
 
 #[cfg(test)]
