@@ -9,9 +9,9 @@
 use crate::elf_file::{File, each_symbol};
 use crate::heap::{Call, DEEPEST, HEAP, WHAT, word};
 use crate::hooks::Hooks;
+use crate::known;
 use crate::layout::{Context, option};
 use crate::program_memory::read;
-use crate::known;
 use crate::references;
 use crate::slots;
 use crate::xlate::references::MARK;

@@ -1,8 +1,8 @@
 //! The engine's own memory in the program's address space, out of the program's reach.
 
 use crate::call_routines;
-use crate::known;
 use crate::check;
+use crate::known;
 use crate::layout::{ARENA_BASE, LOW_BYTES, RUNTIME_BASE, TOTALS_BASE};
 use crate::sys;
 use crate::syscall_table as nr;

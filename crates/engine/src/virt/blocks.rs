@@ -7,7 +7,6 @@
 mod marks;
 mod noted;
 
-
 pub use marks::Mark;
 use marks::Marked;
 

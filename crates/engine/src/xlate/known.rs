@@ -33,7 +33,8 @@ const NARROWS: u32 = 6;
 /// Classes.
 pub const CLASSES: usize = 14;
 /// Bytes of all tables.
-pub const BYTES: u64 = NARROWS as u64 * NARROW as u64 + (CLASSES as u64 - NARROWS as u64) * WIDE as u64;
+pub const BYTES: u64 =
+    NARROWS as u64 * NARROW as u64 + (CLASSES as u64 - NARROWS as u64) * WIDE as u64;
 /// Bytes of a piece of a table that is cleared as a whole.
 pub const PIECE: u32 = 4096;
 
@@ -81,7 +82,11 @@ impl Class {
 
     /// Bytes of its table.
     pub const fn bytes(self) -> u32 {
-        if (self.0 as u32) < NARROWS { NARROW } else { WIDE }
+        if (self.0 as u32) < NARROWS {
+            NARROW
+        } else {
+            WIDE
+        }
     }
 
     /// Bits of an address that choose an entry: where it is in the table.
@@ -189,7 +194,12 @@ impl Record {
 
     /// For a reference of the instruction `number` of the block that is described there.
     pub fn reference(described: u64, number: usize, does: Does) -> Self {
-        Self(Self::REFERENCE | described | (number as u64) << Self::NUMBER | (does as u64) << Self::COUNT)
+        Self(
+            Self::REFERENCE
+                | described
+                | (number as u64) << Self::NUMBER
+                | (does as u64) << Self::COUNT,
+        )
     }
 
     /// For an instruction with so many words.

@@ -181,12 +181,7 @@ fn vex(insn: &Insn, code: &[u8]) -> Option<u8> {
     let last = usize::from(insn.opcode_at).checked_sub(1);
     let last = last.and_then(|at| code.get(at)).copied()?;
     let long = if last & 4 == 0 { 16 } else { 32 };
-    let (none, p66, f3, f2) = (
-        last & 3 == 0,
-        last & 3 == 1,
-        last & 3 == 2,
-        last & 3 == 3,
-    );
+    let (none, p66, f3, f2) = (last & 3 == 0, last & 3 == 1, last & 3 == 2, last & 3 == 3);
     Some(match insn.opcode {
         0x10 | 0x11 | 0x51 | 0x58 | 0x59 | 0x5c..=0x5f => match last & 3 {
             2 => 4,
@@ -200,7 +195,9 @@ fn vex(insn: &Insn, code: &[u8]) -> Option<u8> {
         0x7e if f3 => 8,
         0xd6 if p66 => 8,
         0x60..=0x6d | 0x74..=0x76 if p66 => long,
-        0xd4 | 0xd5 | 0xd8..=0xe0 | 0xe3..=0xe5 | 0xe7..=0xef | 0xf4..=0xf6 | 0xf8..=0xfe if p66 => {
+        0xd4 | 0xd5 | 0xd8..=0xe0 | 0xe3..=0xe5 | 0xe7..=0xef | 0xf4..=0xf6 | 0xf8..=0xfe
+            if p66 =>
+        {
             long
         }
         0xf0 if f2 => long,

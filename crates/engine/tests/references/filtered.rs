@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
+use truecount_engine::virt::Options;
 use truecount_engine::virt::references::{
     Access, Branch, Code, Executed, Operand, References, Run, Sink, Thread,
 };
-use truecount_engine::virt::Options;
 
 /// What is asked of a run: by thread.
 #[derive(Debug, Default)]
@@ -37,7 +37,10 @@ fn touch(facts: &mut Facts, pc: u64, operand: &Operand, run: Run) {
         let mut word = at & !7;
         while word <= end {
             if operand.access != Access::Store {
-                facts.words.entry((word, false, operand.stack)).or_insert(pc);
+                facts
+                    .words
+                    .entry((word, false, operand.stack))
+                    .or_insert(pc);
             }
             if operand.access != Access::Load {
                 facts.words.entry((word, true, operand.stack)).or_insert(pc);
@@ -66,7 +69,9 @@ impl Sink for Gathered {
             if at < executed.done {
                 facts.code.entry(instruction.pc).or_default()[0] += 1;
             }
-            executed.references(at, |_, operand, run| touch(facts, instruction.pc, operand, run));
+            executed.references(at, |_, operand, run| {
+                touch(facts, instruction.pc, operand, run)
+            });
             if let Branch::Conditional { target } = instruction.branch
                 && at + 1 == executed.done
                 && executed.next == Some(target)
@@ -119,14 +124,19 @@ impl Sink for Gathered {
 
 fn run(program: &Path, filtered: bool) -> Option<Gathered> {
     let mut command = Command::new(program);
-    command.env_clear().stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .env_clear()
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
     fixed_layout(&mut command);
     let all = Arc::new(Mutex::new(Gathered::default()));
     let sink: Arc<Mutex<dyn Sink>> = all.clone();
     let references = References::new(sink).filtered(filtered);
     let options = Options::default().references(Some(references));
-    launch(&mut command, &options)?.wait().expect("it ends well");
+    launch(&mut command, &options)?
+        .wait()
+        .expect("it ends well");
     let mut all = std::mem::take(&mut *all.lock().unwrap());
     assert_eq!(all.lost, 0);
     for facts in all.threads.values_mut() {
@@ -149,7 +159,9 @@ fn same(name: &str, source: &str, arguments: &[&str]) {
         let only = |one: &Facts, two: &Facts| -> Vec<String> {
             let known = |word: &(&_, &_)| two.words.contains_key(word.0);
             let rest = one.words.iter().filter(|word| !known(word));
-            rest.map(|(word, pc)| format!("{:#x} {word:x?}", pc)).take(5).collect()
+            rest.map(|(word, pc)| format!("{:#x} {word:x?}", pc))
+                .take(5)
+                .collect()
         };
         assert_eq!(only(facts, others), [""; 0], "slot {slot}: words lacking");
         assert_eq!(only(others, facts), [""; 0], "slot {slot}: words too many");

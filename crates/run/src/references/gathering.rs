@@ -13,7 +13,9 @@ use super::{
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use truecount_engine::virt::references::{Code, Executed, Heap, Marked, Run, Sink, Thread, Unknown};
+use truecount_engine::virt::references::{
+    Code, Executed, Heap, Marked, Run, Sink, Thread, Unknown,
+};
 use truecount_memory::{Beside, BesideMisses, Kind, Moment, Prefetch, Sharing, Touched};
 
 /// Shared lines that are told.
@@ -491,13 +493,7 @@ impl Sink for Gathering {
         }
     }
 
-    fn referenced(
-        &mut self,
-        _thread: Thread,
-        code: &Code,
-        operand: (usize, usize),
-        address: u64,
-    ) {
+    fn referenced(&mut self, _thread: Thread, code: &Code, operand: (usize, usize), address: u64) {
         if let Some((site, mut touched)) = self.site(code)
             && !site.reference(operand, address, &mut touched)
         {

@@ -150,9 +150,7 @@ impl Site {
     }
 
     fn steps_of(&self, at: usize) -> Range<usize> {
-        let from = self
-            .steps
-            .partition_point(|step| usize::from(step.at) < at);
+        let from = self.steps.partition_point(|step| usize::from(step.at) < at);
         let to = self
             .steps
             .partition_point(|step| usize::from(step.at) <= at);
@@ -191,9 +189,15 @@ impl Site {
     }
 
     /// An instruction made its references.
-    pub(super) fn references(&mut self, executed: &Executed<'_>, at: usize, touched: &mut Lines<'_>) {
+    pub(super) fn references(
+        &mut self,
+        executed: &Executed<'_>,
+        at: usize,
+        touched: &mut Lines<'_>,
+    ) {
         for number in self.steps_of(at) {
-            let (Some(step), Some(found)) = (self.steps.get_mut(number), self.found.get_mut(number))
+            let (Some(step), Some(found)) =
+                (self.steps.get_mut(number), self.found.get_mut(number))
             else {
                 return;
             };

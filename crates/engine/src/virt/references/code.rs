@@ -226,7 +226,10 @@ impl Code {
     pub(super) fn with_words(&self, at: usize, own: &[u64], words: &mut Vec<u64>) {
         words.clear();
         words.resize(self.words, 0);
-        let first = self.first_words.get(at).map_or(0, |&first| usize::from(first));
+        let first = self
+            .first_words
+            .get(at)
+            .map_or(0, |&first| usize::from(first));
         for (to, from) in words.iter_mut().skip(first).zip(own) {
             *to = *from;
         }

@@ -89,7 +89,11 @@ impl Rings<'_> {
 
     /// How often every thread executed its blocks.
     pub(super) fn count(&mut self) {
-        let next = self.shared.header().next_slot.load(std::sync::atomic::Ordering::Acquire);
+        let next = self
+            .shared
+            .header()
+            .next_slot
+            .load(std::sync::atomic::Ordering::Acquire);
         let mut reader = blocks::Reader::new(self.shared);
         let sink = self.sink.clone();
         let mut sink = sink.sink.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,7 +149,10 @@ mod tests {
                 return;
             };
             // What no CPU executes makes no references.
-            if iced_x86::Decoder::with_ip(64, own, 0, 0).decode().is_invalid() {
+            if iced_x86::Decoder::with_ip(64, own, 0, 0)
+                .decode()
+                .is_invalid()
+            {
                 return;
             }
             let code = Code::new(0, 0x1000, own, 1, 200, &machine).unwrap();
@@ -155,7 +162,9 @@ mod tests {
             assert_eq!(ours.len(), theirs.len(), "{own:02x?}: {ours:?} {theirs:?}");
             for one in ours {
                 let mut found = theirs.iter().filter(|two| two.access == access(one.does));
-                let two = found.next().unwrap_or_else(|| panic!("{own:02x?}: {one:?}"));
+                let two = found
+                    .next()
+                    .unwrap_or_else(|| panic!("{own:02x?}: {one:?}"));
                 assert!(found.next().is_none(), "{own:02x?}: two of a kind");
                 let form = two.form().unwrap_or_else(|| panic!("{own:02x?}: no form"));
                 assert_eq!(
@@ -164,7 +173,11 @@ mod tests {
                     "{own:02x?}"
                 );
                 if let At::Stack(away) = one.at {
-                    assert_eq!(form.displacement, i64::from(away).cast_unsigned(), "{own:02x?}");
+                    assert_eq!(
+                        form.displacement,
+                        i64::from(away).cast_unsigned(),
+                        "{own:02x?}"
+                    );
                 }
             }
             seen += 1;
@@ -172,7 +185,13 @@ mod tests {
         let legacy: [&[u8]; 4] = [&[], &[0x66], &[0xf3], &[0xf2]];
         let maps: [&[u8]; 4] = [&[], &[0x0f], &[0x0f, 0x38], &[0x0f, 0x3a]];
         // [rbx+8], [rsp], [rax+rcx*8+8], [rip+…], a register
-        let forms: [&[u8]; 5] = [&[0x43, 8], &[0x04, 0x24], &[0x44, 0xc8, 8], &[5, 0, 1, 0, 0], &[0xc3]];
+        let forms: [&[u8]; 5] = [
+            &[0x43, 8],
+            &[0x04, 0x24],
+            &[0x44, 0xc8, 8],
+            &[5, 0, 1, 0, 0],
+            &[0xc3],
+        ];
         for opcode in 0..=255u8 {
             for (reg, form) in (0..8u8).flat_map(|reg| forms.iter().map(move |form| (reg, form))) {
                 let mut modrm = form.to_vec();

@@ -8,8 +8,8 @@
 mod access;
 mod choice;
 mod code;
-mod filtered;
 mod codes;
+mod filtered;
 mod heap;
 mod reader;
 mod state;

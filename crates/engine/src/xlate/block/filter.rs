@@ -61,15 +61,16 @@ impl Builder<'_, '_> {
         match class {
             Some(class) => {
                 // mov index32, address32; and index32, mask
-                self.hot.put(&[0x89, 0xc0 | address << 3 | index, 0x81, 0xe0 | index]);
+                self.hot
+                    .put(&[0x89, 0xc0 | address << 3 | index, 0x81, 0xe0 | index]);
                 self.hot.put(&class.mask().to_le_bytes());
                 if one.size < 8 {
                     // and address, the eight bytes' and where in it nothing aligned begins
-                    self.hot
-                        .put(&[0x48, 0x83, 0xe0 | address, !(8 - one.size)]);
+                    self.hot.put(&[0x48, 0x83, 0xe0 | address, !(8 - one.size)]);
                 }
                 // cmp address, gs:[index+table]
-                self.hot.put(&[0x65, 0x48, 0x3b, 0x80 | address << 3 | index]);
+                self.hot
+                    .put(&[0x65, 0x48, 0x3b, 0x80 | address << 3 | index]);
                 self.hot.put(&class.table().to_le_bytes());
                 self.hot.put(&[0x0f, 0x85]); // jne cold
             }
@@ -102,15 +103,19 @@ impl Builder<'_, '_> {
         self.to_literal(index, filter, 9 + 8);
         let again = self.cold.here();
         self.cold.jump_gs(filter.vector_note);
-        self.literal(Literal {
-            record: Record::reference(noting.described, at, one.does).0,
-            back: 0,
-            again: 0,
-            counter: self.counter_at(),
-            class: class.map_or(u8::MAX, |class| class.0),
-            unaligned: one.size - 1,
-            rest: 0,
-        }, back, again);
+        self.literal(
+            Literal {
+                record: Record::reference(noting.described, at, one.does).0,
+                back: 0,
+                again: 0,
+                counter: self.counter_at(),
+                class: class.map_or(u8::MAX, |class| class.0),
+                unaligned: one.size - 1,
+                rest: 0,
+            },
+            back,
+            again,
+        );
     }
 
     fn counter_at(&self) -> u32 {
@@ -128,11 +133,12 @@ impl Builder<'_, '_> {
     fn literal(&mut self, literal: Literal, back: u64, again: u64) {
         let here = self.cold.here();
         self.cold.put(&literal.record.to_le_bytes());
-        self.cold.put(&(back.wrapping_sub(here) as u32).to_le_bytes());
-        self.cold.put(&(again.wrapping_sub(here) as u32).to_le_bytes());
-        self.cold.put(&literal.counter.to_le_bytes());
         self.cold
-            .put(&[literal.class, literal.unaligned, 0, 0]);
+            .put(&(back.wrapping_sub(here) as u32).to_le_bytes());
+        self.cold
+            .put(&(again.wrapping_sub(here) as u32).to_le_bytes());
+        self.cold.put(&literal.counter.to_le_bytes());
+        self.cold.put(&[literal.class, literal.unaligned, 0, 0]);
     }
 
     /// An instruction's record: its first word, and room for the others.
@@ -149,11 +155,15 @@ impl Builder<'_, '_> {
         self.cold.load_gs(offsets.spill_2, pointer);
         let again = self.cold.here();
         self.cold.jump_gs(filter.vector_room);
-        self.literal(Literal {
-            record: record.0,
-            counter: self.counter_at(),
-            ..Literal::default()
-        }, back, again);
+        self.literal(
+            Literal {
+                record: record.0,
+                counter: self.counter_at(),
+                ..Literal::default()
+            },
+            back,
+            again,
+        );
         self.hot.store_gs(offsets.spill_2, pointer);
         self.hot.load_gs32(noting.position, pointer);
         for half in 0..2u32 {
@@ -175,12 +185,7 @@ impl Builder<'_, '_> {
 }
 
 /// The address of a reference; `by` is free meanwhile.
-fn load_address(
-    code: &mut Buffer<'_>,
-    item: &Item,
-    one: &Simple,
-    (to, by): (u8, u8),
-) {
+fn load_address(code: &mut Buffer<'_>, item: &Item, one: &Simple, (to, by): (u8, u8)) {
     match one.at {
         // lea to, [rsp+away]
         At::Stack(away) => code.put(&[0x48, 0x8d, 0x44 | to << 3, 0x24, away as u8]),
