@@ -1,5 +1,7 @@
 //! What becomes of references while the program runs.
 
+mod filtered;
+
 use super::costs::{Costs, Simulated};
 use super::lines::{Allocated, Lines};
 use super::locality::{Counted, Order, together};
@@ -350,43 +352,6 @@ impl Gathering {
     }
 }
 
-impl Gathering {
-    /// A block of the thread whose turn it is, and the lines that it may touch.
-    #[inline]
-    fn site(&mut self, code: &Code) -> Option<(&mut Site, Lines<'_>)> {
-        let now = self.threads.get_mut(self.now)?;
-        let table = self.tables.get_mut(now.table)?;
-        let space = self.spaces.get_mut(now.space)?;
-        let site = table.sites.place(code.number as usize)?;
-        let site = site.get_or_insert_with(|| Box::new(Site::new(code, None)));
-        let touched = Lines {
-            touched: &mut space.touched,
-            heap: self.wanted.data.then_some(&mut space.allocated.heap),
-            when: Moment {
-                time: now.time,
-                thread: now.thread.slot,
-            },
-        };
-        Some((site, touched))
-    }
-
-    /// Nothing else is wanted than what references that are known to add nothing do not change.
-    pub(super) fn can_be_filtered(&self) -> bool {
-        let Wanted {
-            facts,
-            data: _,
-            threads: _,
-            model,
-            cpu: _,
-            beside: _,
-            sharing,
-            locality,
-            paths,
-        } = &self.wanted;
-        *facts && model.is_none() && !sharing && !locality && !paths
-    }
-}
-
 impl Of {
     /// What was met since the thread is in its node goes there.
     fn leave_node(&mut self, paths: &mut Paths) {
@@ -494,31 +459,19 @@ impl Sink for Gathering {
     }
 
     fn referenced(&mut self, _thread: Thread, code: &Code, operand: (usize, usize), address: u64) {
-        if let Some((site, mut touched)) = self.site(code)
-            && !site.reference(operand, address, &mut touched)
-        {
-            self.lost += 1;
-        }
+        self.reference(code, operand, address);
     }
 
     fn noted(&mut self, _thread: Thread, executed: &Executed<'_>, at: usize) {
-        if let Some((site, mut touched)) = self.site(executed.code) {
-            site.references(executed, at, &mut touched);
-        }
+        self.references(executed, at);
     }
 
     fn counted(&mut self, thread: Thread, code: &Code, instructions: Range<usize>, times: u64) {
-        self.now = self.number(thread);
-        if let Some((site, _)) = self.site(code) {
-            site.count(instructions, times);
-        }
+        self.count(thread, code, instructions, times);
     }
 
     fn taken(&mut self, thread: Thread, code: &Code, at: usize, times: u64) {
-        self.now = self.number(thread);
-        if let Some((site, _)) = self.site(code) {
-            site.taken(at, times);
-        }
+        self.count_taken(thread, code, at, times);
     }
 
     fn ended(&mut self, thread: Thread) {

@@ -87,7 +87,7 @@ pub struct Code {
     pub instructions: Vec<Instruction>,
     operands: Vec<Operand>,
     /// Each instruction's first word.
-    first_words: Vec<u8>,
+    pub(super) first_words: Vec<u8>,
 }
 
 /// What of the machine decides what is referenced.
@@ -222,19 +222,6 @@ impl Operand {
 }
 
 impl Code {
-    /// The words of a block of which nothing is known but those of instruction `at`; those are put into `words`.
-    pub(super) fn with_words(&self, at: usize, own: &[u64], words: &mut Vec<u64>) {
-        words.clear();
-        words.resize(self.words, 0);
-        let first = self
-            .first_words
-            .get(at)
-            .map_or(0, |&first| usize::from(first));
-        for (to, from) in words.iter_mut().skip(first).zip(own) {
-            *to = *from;
-        }
-    }
-
     /// Memory operands of an instruction, by its place in the block.
     pub fn operands(&self, at: usize) -> &[Operand] {
         let instruction = self.instructions.get(at);

@@ -1,7 +1,7 @@
 //! Rings in which only what is not known to add nothing is noted (`xlate::known`), and at the end how often each block
 //! was executed.
 
-use super::code::Executed;
+use super::code::{Code, Executed};
 use super::heap::Words;
 use super::reader::Rings;
 use super::{Access, Marked, Sink, Thread};
@@ -18,6 +18,21 @@ fn access(does: Does) -> Access {
         Does::Load => Access::Load,
         Does::Store => Access::Store,
         Does::Modify => Access::Modify,
+    }
+}
+
+impl Code {
+    /// The words of a block of which nothing is known but those of instruction `at`; those are put into `words`.
+    pub(super) fn with_words(&self, at: usize, own: &[u64], words: &mut Vec<u64>) {
+        words.clear();
+        words.resize(self.words, 0);
+        let first = self
+            .first_words
+            .get(at)
+            .map_or(0, |&first| usize::from(first));
+        for (to, from) in words.iter_mut().skip(first).zip(own) {
+            *to = *from;
+        }
     }
 }
 
@@ -127,7 +142,7 @@ impl Rings<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::code::{Code, Machine};
+    use super::super::code::Machine;
     use super::*;
     use crate::xlate::decode::decode;
     use crate::xlate::known::{At, simple};
