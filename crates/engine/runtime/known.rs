@@ -5,7 +5,6 @@
 use crate::block::Block;
 use crate::entry::address;
 use crate::layout::{COUNTERS, Context, REGION, RING, option};
-use crate::references::word;
 use crate::slots;
 use crate::xlate::decode::{MAX_LEN, decode};
 use crate::xlate::known::{CLASSES, Class, Filter, Is, Literal, PIECE, Record, simple};
@@ -113,13 +112,13 @@ global_asm!(
     ".globl rt_note_end",
     "rt_note_end:",
     ".popsection",
-    spill = const offset_of!(Context, known.spill),
-    literal = const offset_of!(Context, known.literal),
-    address = const offset_of!(Context, known.address),
-    seen = const offset_of!(Context, known.seen),
-    since = const offset_of!(Context, known.since),
-    resume = const offset_of!(Context, known.resume),
-    used = const offset_of!(Context, known.used),
+    spill = const offset_of!(Context, noted.known.spill),
+    literal = const offset_of!(Context, noted.known.literal),
+    address = const offset_of!(Context, noted.known.address),
+    seen = const offset_of!(Context, noted.known.seen),
+    since = const offset_of!(Context, noted.known.since),
+    resume = const offset_of!(Context, noted.known.resume),
+    used = const offset_of!(Context, noted.known.used),
     position = const offset_of!(Context, noted.position),
     kind = const offset_of!(Context, exit_kind),
     record = const offset_of!(Literal, record),
@@ -132,6 +131,11 @@ global_asm!(
     no_room = const crate::entry::kind::NO_ROOM,
 );
 
+/// A word of a thread's ring.
+pub fn word(context: &Context, number: u32) -> *mut u64 {
+    (context.this + RING + u64::from(number) * 8) as *mut u64
+}
+
 /// Where the routines are.
 pub fn range() -> Range<u64> {
     address(rt_note)..address(rt_note_end)
@@ -139,27 +143,27 @@ pub fn range() -> Range<u64> {
 
 /// A thread's context.
 pub fn prepare(context: &mut Context) {
-    context.known.vector_note = address(rt_note);
-    context.known.vector_room = address(rt_room);
-    context.known.allocations = ALLOCATIONS.load(Acquire);
+    context.noted.known.vector_note = address(rt_note);
+    context.noted.known.vector_room = address(rt_room);
+    context.noted.known.allocations = ALLOCATIONS.load(Acquire);
 }
 
 /// How blocks leave references out; `None`: they note all.
 pub fn filter() -> Option<Filter> {
     let options = slots::header().options;
     on().then_some(Filter {
-        address: offset_of!(Context, known.address) as u32,
-        literal: offset_of!(Context, known.literal) as u32,
-        spill: offset_of!(Context, known.spill) as u32,
-        vector_note: offset_of!(Context, known.vector_note) as u32,
-        vector_room: offset_of!(Context, known.vector_room) as u32,
+        address: offset_of!(Context, noted.known.address) as u32,
+        literal: offset_of!(Context, noted.known.literal) as u32,
+        spill: offset_of!(Context, noted.known.spill) as u32,
+        vector_note: offset_of!(Context, noted.known.vector_note) as u32,
+        vector_room: offset_of!(Context, noted.known.vector_room) as u32,
         reads_fs: options & option::READS_FS != 0,
     })
 }
 
 /// There was no room: there is now, and the thread comes again.
 pub fn come_again(context: &mut Context) {
-    let literal = context.known.literal;
+    let literal = context.noted.known.literal;
     // SAFETY: in translated code, which has just named it.
     let again = unsafe { (*(literal as *const Literal)).again };
     context.resume = literal.wrapping_add_signed(i64::from(again));
@@ -190,11 +194,11 @@ pub fn allocated(context: &mut Context, start: u64, size: u64) {
 /// Forgets what other threads have allocated since.
 pub fn catch_up(context: &mut Context) {
     let now = ALLOCATIONS.load(Acquire);
-    let known = context.known.allocations;
+    let known = context.noted.known.allocations;
     if now == known {
         return;
     }
-    context.known.allocations = now;
+    context.noted.known.allocations = now;
     if now.wrapping_sub(known) > LATELY as u64 {
         return forget_all(context);
     }
@@ -213,7 +217,7 @@ pub fn catch_up(context: &mut Context) {
 
 /// Calls `f` for the classes whose tables have entries.
 fn each_used(context: &Context, f: impl Fn(Class, u64)) {
-    for (number, &used) in context.known.used.iter().enumerate() {
+    for (number, &used) in context.noted.known.used.iter().enumerate() {
         if used != 0 {
             f(Class(number as u8), used);
         }
@@ -259,7 +263,7 @@ fn clear_used(context: &Context, class: Class, used: u64) {
 
 fn forget_all(context: &mut Context) {
     each_used(context, |class, used| clear_used(context, class, used));
-    context.known.used = [0; CLASSES];
+    context.noted.known.used = [0; CLASSES];
 }
 
 /// Whether references are filtered.
@@ -350,10 +354,10 @@ pub fn unfinished(context: &Context, block: &Block, done: u16, registers: Option
         let at = context.this + u64::from(COUNTERS) + u64::from(block.counter) * 8;
         (at as *const u64).read_volatile()
     };
-    if counter != context.known.seen {
+    if counter != context.noted.known.seen {
         return;
     }
-    for _ in 0..context.known.since.min(2) {
+    for _ in 0..context.noted.known.since.min(2) {
         if end < start + 2 {
             return;
         }

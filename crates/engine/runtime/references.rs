@@ -7,6 +7,7 @@
 
 use crate::block::Block;
 use crate::entry::{self, address};
+use crate::known::{self, word};
 use crate::layout::{
     CONTEXT_BYTES, Context, REGION, RING, option, region_offset, state as slot_state,
 };
@@ -16,7 +17,7 @@ use crate::syscall_table as nr;
 use crate::xlate::block;
 use crate::xlate::decode::{Kind, MAX_LEN, decode};
 use crate::xlate::references::{APART, CHUNK, CHUNKS, INTERRUPTED, MARK, NODE, Noting, Words};
-use crate::{check, known, sys};
+use crate::{check, sys};
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -118,11 +119,6 @@ pub fn describe(pc: u64, built: &block::Block) -> Option<u64> {
     }
     place.used += (16 + u64::from(built.guest_len)).next_multiple_of(8);
     Some(offset / 8)
-}
-
-/// A word of a thread's ring.
-pub fn word(context: &Context, number: u32) -> *mut u64 {
-    (context.this + RING + u64::from(number) * 8) as *mut u64
 }
 
 /// Where the head of the thread's last block is.

@@ -22,7 +22,6 @@
 use super::block::Operand;
 use super::insn::{Insn, Kind, prefix};
 use super::operand_size::operand_size;
-use crate::layout::KNOWN;
 
 /// Bytes of the table of a class of references of up to eight bytes …
 const NARROW: u32 = 1 << 18;
@@ -32,6 +31,10 @@ const WIDE: u32 = 1 << 17;
 const NARROWS: u32 = 6;
 /// Classes.
 pub const CLASSES: usize = 14;
+/// Where a slot's tables are in its region.
+pub const AT: u64 = 57 << 20;
+/// Where they end.
+pub const END: u64 = AT + BYTES;
 /// Bytes of all tables.
 pub const BYTES: u64 =
     NARROWS as u64 * NARROW as u64 + (CLASSES as u64 - NARROWS as u64) * WIDE as u64;
@@ -73,7 +76,7 @@ impl Class {
     /// Where its table is in a thread's region.
     pub const fn table(self) -> u32 {
         let number = self.0 as u32;
-        KNOWN as u32
+        AT as u32
             + match number.checked_sub(NARROWS) {
                 None => number * NARROW,
                 Some(wide) => NARROWS * NARROW + wide * WIDE,

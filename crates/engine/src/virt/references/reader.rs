@@ -4,7 +4,7 @@ use super::code::{Executed, left};
 use super::codes::Codes;
 use super::heap::{Heap, Scout, Words};
 use super::{Marked, References, Thread};
-use crate::layout::{Context, KNOWN, RING, option, state};
+use crate::layout::{Context, LOG, RING, option, state};
 use crate::virt::context::MappedBytes;
 use crate::virt::futex;
 use crate::virt::shared::Shared;
@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread;
 
+const _: () = assert!(LOG < known::AT && known::END <= RING);
 /// Bytes of a ring.
 const RING_BYTES: usize = RING_WORDS as usize * 8;
 
@@ -179,7 +180,7 @@ impl Rings<'_> {
                 drop(ring);
                 self.shared.release(slot, RING, RING_BYTES);
                 if self.filtered {
-                    self.shared.release(slot, KNOWN, known::BYTES as usize);
+                    self.shared.release(slot, known::AT, known::BYTES as usize);
                 }
                 self.done.insert(slot);
             } else if !ending {

@@ -78,14 +78,7 @@ impl Builder<'_, '_> {
                 self.exit_jmp(item.target());
             }
             Kind::Jcc => {
-                if self.leaves(source, item) {
-                    self.jcc_leaving(item);
-                } else if let Some(taken) = self.taken_at_end() {
-                    let live = source.live_flags(item.target());
-                    self.exit_jcc_counting(item.insn.opcode, item.target(), taken, live);
-                } else {
-                    self.exit_jcc(item.insn.opcode, item.target());
-                }
+                self.jcc_at_end(source, item);
                 self.exit_jmp(item.next());
             }
             Kind::Loop => self.looping(item),
