@@ -100,7 +100,7 @@ impl Builder<'_, '_> {
             exchange(self.cold);
         }
         self.cold.store_gs(filter.address, address);
-        self.to_literal(index, filter, 9 + 8);
+        self.say_literal(index, filter, 9 + 8);
         let again = self.cold.here();
         self.cold.jump_gs(filter.vector_note);
         self.literal(
@@ -124,7 +124,7 @@ impl Builder<'_, '_> {
 
     /// `lea register, [literal]; mov gs:[…], register`: the literal is so far behind the first of them. (A move has nine
     /// bytes, a jump eight.)
-    fn to_literal(&mut self, register: u8, filter: &Filter, distance: u32) {
+    fn say_literal(&mut self, register: u8, filter: &Filter, distance: u32) {
         self.cold.put(&[0x48, 0x8d, 0x05 | register << 3]);
         self.cold.put(&distance.to_le_bytes());
         self.cold.store_gs(filter.literal, register);
@@ -151,7 +151,7 @@ impl Builder<'_, '_> {
         let _ = self.hot.jmp(cold);
         let back = self.hot.here();
         self.cold.store_gs(offsets.spill_2, pointer);
-        self.to_literal(pointer, filter, 9 + 9 + 8);
+        self.say_literal(pointer, filter, 9 + 9 + 8);
         self.cold.load_gs(offsets.spill_2, pointer);
         let again = self.cold.here();
         self.cold.jump_gs(filter.vector_room);
