@@ -9,6 +9,7 @@
 use crate::elf_file::{File, each_symbol};
 use crate::heap::{Call, DEEPEST, HEAP, WHAT, word};
 use crate::hooks::Hooks;
+use crate::known;
 use crate::layout::{Context, option};
 use crate::program_memory::read;
 use crate::references;
@@ -132,6 +133,7 @@ fn happens(context: &mut Context) {
     let now = slots::header().rings.time.fetch_add(1, AcqRel) + 1;
     context.region.allocating.time = now;
     say(context, word::TIME, now);
+    known::catch_up(context);
 }
 
 /// Says what time it is, where that is not known in this thread: it begins, or makes a system call.
@@ -143,6 +145,7 @@ pub fn time(context: &mut Context) {
     if context.region.allocating.time != now {
         context.region.allocating.time = now;
         say(context, word::TIME, now);
+        known::catch_up(context);
     }
 }
 
@@ -217,6 +220,7 @@ fn allocated(context: &mut Context, call: &Call, site: u64) {
         say(context, word::SITE, site);
         say(context, word::SIZE, call.size);
         say(context, word::ALLOCATED, block);
+        known::allocated(context, block, call.size);
     }
 }
 

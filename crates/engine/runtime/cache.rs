@@ -280,8 +280,8 @@ impl Cache {
         if built.end == End::Unreadable {
             return None;
         }
-        counts::describe(pc, &built);
-        references::describe(pc, &built);
+        let described = references::describe(pc, &built);
+        counts::describe(pc, &built, described);
         let last = pc + u64::from(built.guest_len.max(1)) - 1;
         let mut copy = 0;
         if once || !pages.is_constant(pc) || !pages.is_constant(last) {

@@ -1,12 +1,10 @@
-//! Where counts go: the running total of a thread, or per-block counters with
-//! their log (`option::BLOCKS`; format in `log`).
+//! Where counts go: a thread's running total, or per-block counters with their log (`option::BLOCKS`; format in `log`).
 //!
-//! All threads of a memory share one log (a *space*, named by the slot of its
-//! first thread); each has its own counters in its own region. A forked child
-//! keeps the counters it was born with and goes on in a log of its own.
+//! All threads of a memory share one log (a *space*, named by the slot of its first thread); each has its own counters
+//! in its own region. A forked child keeps the counters it was born with and goes on in a log of its own.
 
 use crate::block::Block;
-use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, RING, option, state as slot_state};
+use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, option, state as slot_state};
 use crate::lock::{Guard, Mutex};
 use crate::log::{self, Entry};
 use crate::slots::{self, slot};
@@ -14,6 +12,7 @@ use crate::syscall_table as nr;
 use crate::table::Table;
 use crate::xlate::block;
 use crate::xlate::facts::{Counts, Event, Facts};
+use crate::xlate::known;
 use crate::{call_tree, check, functions, sys};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
@@ -126,7 +125,7 @@ pub fn space() -> u32 {
 impl Log {
     fn append(&mut self, words: &[u64]) {
         let bytes = words.len() as u64 * 8;
-        if LOG + u64::from(self.used) + bytes > RING {
+        if LOG + u64::from(self.used) + bytes > known::AT {
             let more = slots::new_slot();
             slot(more).state().store(slot_state::LOG, Release);
             slot(self.segment).log_more().store(more, Release);
@@ -207,7 +206,7 @@ pub fn whole_log() -> Option<&'static [u64]> {
 }
 
 /// Describes a block that was just translated with [`next`]'s counter.
-pub fn describe(pc: u64, built: &block::Block) {
+pub fn describe(pc: u64, built: &block::Block, described: Option<u64>) {
     if !per_block() || built.insns == 0 {
         return;
     }
@@ -221,6 +220,9 @@ pub fn describe(pc: u64, built: &block::Block) {
         let number = log.take();
         let words = log::write_part(number, counter, (part.from, part.to), part.add, facts);
         log.append(&words);
+    }
+    if let Some(at) = described {
+        log.append(&log::write_described(counter, at, &built.taken));
     }
 }
 

@@ -16,7 +16,7 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     allocations, asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts,
-    ended, far, keys, machine, native_call, outside, perf, pids, proc_maps, program_memory,
+    ended, far, keys, known, machine, native_call, outside, perf, pids, proc_maps, program_memory,
     references, report, requests, rseq, schedule, selector, signal_calls, signals, slots, sys,
     syscalls, totals,
 };
@@ -83,6 +83,10 @@ fn answer(context: &mut Context) {
                 .target;
             references::publish(context);
             go(context, context.pc, None, NONE);
+        }
+        kind::NO_ROOM => {
+            references::publish(context);
+            known::come_again(context);
         }
         kind::ONCE => {
             let mut engine = engine::lock();

@@ -30,6 +30,8 @@ pub mod kind {
     pub const JUMP: u32 = 34;
     /// The ring of noted references has no room (see `references`).
     pub const REFERENCES: u32 = 8;
+    /// The same, in the middle of a block (see `known`).
+    pub const NO_ROOM: u32 = 10;
     /// A block with a hook is about to begin (see `collect`).
     pub const HOOK: u32 = 9;
     /// Plus the register's number: a jump or call through it is not in its table.

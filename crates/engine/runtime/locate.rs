@@ -4,6 +4,7 @@ use crate::counts;
 use crate::engine::{self, Engine};
 use crate::entry::{self, address};
 use crate::frames::Ucontext;
+use crate::known;
 use crate::layout::Context;
 use crate::machine;
 use crate::own_memory::{NOWHERE, in_code};
@@ -140,8 +141,13 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
                 }
             }
             frame.rip = pc;
+            if known::on() && noted {
+                let registers = frame.registers();
+                let registers = (length != 0).then_some(&registers);
+                known::unfinished(context, &block, done, registers);
+            }
             counts::correct(context, &block, done, counted);
-            if noted {
+            if noted && !known::on() {
                 references::left(context, &block, done);
                 if length != 0 {
                     references::interrupted(context, &block, done, &frame.registers());
@@ -152,6 +158,8 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
         if length != 0 {
             done += 1;
             pc += u64::from(length);
+            // With tables of what is known: this instruction's.
+            noted &= !known::on();
         }
         counted |= record.guest & record::COUNTS != 0;
         spilled |= record.guest & record::SPILLS != 0;

@@ -2,6 +2,7 @@
 
 use crate::call_routines;
 use crate::check;
+use crate::known;
 use crate::layout::{ARENA_BASE, LOW_BYTES, RUNTIME_BASE, TOTALS_BASE};
 use crate::sys;
 use crate::syscall_table as nr;
@@ -145,6 +146,7 @@ fn area_bases() -> impl Iterator<Item = u64> {
 pub fn in_code(address: u64) -> bool {
     area_bases().any(|base| address.wrapping_sub(base) < AREA)
         || call_routines::range().contains(&address)
+        || known::range().contains(&address)
 }
 
 /// Whether a range touches memory of the engine.

@@ -7,6 +7,7 @@
 
 use crate::block::Block;
 use crate::entry::{self, address};
+use crate::known::{self, word};
 use crate::layout::{
     CONTEXT_BYTES, Context, REGION, RING, option, region_offset, state as slot_state,
 };
@@ -64,6 +65,7 @@ pub fn forked() {
 /// A thread's context.
 pub fn prepare(context: &mut Context) {
     context.noted.vector = address(entry::rt_references);
+    known::prepare(context);
     if context.noted.position == 0 {
         context.noted.position = APART;
     }
@@ -88,15 +90,17 @@ pub fn next() -> Option<Noting> {
         vector: offset_of!(Context, noted.vector) as u32,
         reads_fs: ON.load(Relaxed) == 3,
         wide_masks: WIDE_MASKS.load(Relaxed) != 0,
+        filter: known::filter(),
     })
 }
 
-/// Describes a block that was just translated as [`next`] said.
-pub fn describe(pc: u64, built: &block::Block) {
+/// Describes a block that was just translated as [`next`] said. Returns where, as in a block's head.
+pub fn describe(pc: u64, built: &block::Block) -> Option<u64> {
     if built.words == 0 {
-        return;
+        return None;
     }
     let mut place = PLACE.lock();
+    let offset = region_offset(place.slot, slots::header().apart) + place.used;
     let at = slots::context_at(place.slot) + place.used;
     let counts = u64::from(built.insns)
         | (u64::from(built.guest_len) & 0xffff) << 32
@@ -114,11 +118,7 @@ pub fn describe(pc: u64, built: &block::Block) {
         }
     }
     place.used += (16 + u64::from(built.guest_len)).next_multiple_of(8);
-}
-
-/// A word of a thread's ring.
-fn word(context: &Context, number: u32) -> *mut u64 {
-    (context.this + RING + u64::from(number) * 8) as *mut u64
+    Some(offset / 8)
 }
 
 /// Where the head of the thread's last block is.
@@ -134,7 +134,7 @@ fn last_head(context: &Context, block: &Block) -> u32 {
 
 /// A thread left `block`, whose head is in the ring, after `done` instructions.
 pub fn left(context: &Context, block: &Block, done: u16) {
-    if context.probing != 0 || block.words == 0 {
+    if context.probing != 0 || block.words == 0 || known::on() {
         return;
     }
     let head = last_head(context, block);

@@ -1,17 +1,13 @@
-//! What the launcher and the runtime in the target share: addresses, the
-//! totals file, one context page a thread. `core` only; both sides compile this
-//! same source, so a field has one offset.
-//!
-//! The totals file is a sparse memfd. Region 0 holds [`Header`]; behind it the slots' regions follow each
-//! other, the [`Context`] of slot *k* in the first page of region *k* ([`region_offset`]). Every process
-//! maps the file at `TOTALS_BASE` as far as slots are in use (`runtime/totals.rs`). `GS` of a translated
-//! thread points at its context.
+//! What the launcher and the runtime in the target share: addresses, the totals file, one context page a thread. `core`
+//! only; both sides compile this same source, so a field has one offset.
+//! The totals file is a sparse memfd. Region 0 holds [`Header`]; behind it the slots' regions follow each other, the
+//! [`Context`] of slot *k* in the first page of region *k* ([`region_offset`]). Every process maps the file at
+//! `TOTALS_BASE` as far as slots are in use (`runtime/totals.rs`). `GS` of a translated thread is at its context.
 //!
 //! Only what code refers to by 32-bit addresses is low ([`LOW`]), at a place that the launcher finds free, and moves
 //! when the program wants it. All else lies between the places of sanitizers' shadow memory and of programs loaded
-//! anywhere: from 0x5510_0000_0000 to 0x5554_0000_0000 is memory of the program's own for the address,
-//! thread and memory sanitizers of GCC and LLVM, and below 0x5555_5555_4000, where the kernel puts
-//! programs that can be loaded anywhere.
+//! anywhere: from 0x5510_0000_0000 to 0x5554_0000_0000 is memory of the program's own for the address, thread and memory
+//! sanitizers of GCC and LLVM, and below 0x5555_5555_4000, where the kernel puts programs that can be loaded anywhere.
 
 pub use crate::regions::{Watch, time_state};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -68,9 +64,9 @@ pub const EVENT_PAGES: u64 = TOTALS_BASE + (32 << 20);
 pub const SCHEDULE: u64 = TOTALS_BASE + (16 << 20);
 /// With [`option::BLOCKS`]: where a slot's execution counters (8 bytes each) are in its region.
 pub const COUNTERS: u32 = 0x1_0000;
-/// Where its log is, which says what each counter counts (`log`).
+/// Where its log is, which says what each counter counts (`log`); it ends at `xlate::known::AT`.
 pub const LOG: u64 = REGION / 2;
-/// With [`option::REFERENCES`]: where a slot's ring of noted references is (`xlate::references`); the log ends there.
+/// With [`option::REFERENCES`]: where a slot's ring of noted references is (`xlate::references`).
 pub const RING: u64 = REGION - (4 << 20);
 const _: () = assert!(crate::xlate::references::RING as u64 * 8 <= REGION - RING);
 /// Counters a process can have.
@@ -281,6 +277,8 @@ pub mod option {
     pub const REFERENCES: u32 = 1 << 20;
     /// Calls of the program's allocator are noted, too (`heap`); with [`REFERENCES`].
     pub const ALLOCATIONS: u32 = 1 << 24;
+    /// References that are known to add nothing are not noted, nor are blocks (`xlate::known`); with [`REFERENCES`].
+    pub const FILTERED: u32 = 1 << 25;
     /// Programs may read their FS base (`rdfsbase`).
     pub const READS_FS: u32 = 1 << 21;
     /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.

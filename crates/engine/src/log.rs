@@ -10,18 +10,22 @@
 //! |---|---|---|
 //! | block | instructions | address; facts, four a word |
 //! | part | 1: adds, 0: takes away | block's counter, first (bits 32-39), behind the last (40-47); sums, a byte an event |
+//! | description | – | where it is; a byte a part |
 //! | mapping | – | start; end; file offset; device; inode; path, zero-padded |
 //!
 //! A mapping entry comes before the first block translated from it, so the latest
 //! one that covers a block's address tells where the block's code came from.
 //! `core` only.
 
+use crate::xlate::block::MAX_PARTS;
 use crate::xlate::facts::{Counts, EVENTS, Facts};
 
 /// A block entry's kind.
 pub const BLOCK: u8 = 1;
 /// A part entry's kind.
 pub const PART: u8 = 2;
+/// A description's kind.
+pub const DESCRIBED: u8 = 4;
 /// A mapping entry's kind.
 pub const MAP: u8 = 3;
 
@@ -77,6 +81,16 @@ pub enum Entry<'a> {
         /// What those instructions sum up to.
         sums: [u8; EVENTS],
     },
+    /// Where a block is described in the manner of `xlate::references`.
+    Described {
+        /// The block's counter.
+        counter: u32,
+        /// Offset in the totals file, in words.
+        at: u64,
+        /// For each counter behind the block's: one more than the number of the conditional branch whose taken ones it
+        /// counts; 0: none's.
+        taken: [u8; MAX_PARTS],
+    },
     /// Executable memory.
     Map {
         /// First address.
@@ -125,6 +139,17 @@ pub fn entry(words: &[u64]) -> Option<(Entry<'_>, usize)> {
                 sums,
             }
         }
+        DESCRIBED => {
+            let mut taken = [0u8; MAX_PARTS];
+            for (at, number) in taken.iter_mut().enumerate() {
+                *number = (word(1 + at / 8) >> (at % 8 * 8)) as u8;
+            }
+            Entry::Described {
+                counter,
+                at: word(0),
+                taken,
+            }
+        }
         MAP => Entry::Map {
             start: word(0),
             end: word(1),
@@ -155,7 +180,7 @@ impl Entry<'_> {
                     *sum = sum.wrapping_add(times.wrapping_mul(u64::from(part)));
                 }
             }
-            Entry::Map { .. } => {}
+            Entry::Map { .. } | Entry::Described { .. } => {}
         }
     }
 }
@@ -176,6 +201,17 @@ pub fn write_block(out: &mut [u64; 20], counter: u32, pc: u64, facts: &[Facts]) 
     out[0] = head(BLOCK, len, facts.len() as u8, counter);
     out[1] = pc;
     len.min(out.len())
+}
+
+/// Words of a description.
+pub fn write_described(counter: u32, at: u64, taken: &[u8; MAX_PARTS]) -> [u64; 5] {
+    let mut out = [head(DESCRIBED, 5, 0, counter), at, 0, 0, 0];
+    for (number, &taken) in taken.iter().enumerate() {
+        if let Some(place) = out.get_mut(2 + number / 8) {
+            *place |= u64::from(taken) << (number % 8 * 8);
+        }
+    }
+    out
 }
 
 /// Words of a part entry: the instructions `range` of the block `of` with `facts`.

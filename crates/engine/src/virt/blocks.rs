@@ -5,6 +5,7 @@
 //! nothing in it is believed without a check of its bounds.
 
 mod marks;
+mod noted;
 
 pub use marks::Mark;
 use marks::Marked;
@@ -13,6 +14,7 @@ use super::bytes::field;
 use super::shared::Shared;
 use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, MAX_SLOTS, REGION};
 use crate::log::{self, Entry};
+use crate::xlate::block::MAX_PARTS;
 use crate::xlate::facts::{Counts, Facts};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::offset_of;
@@ -78,6 +80,8 @@ struct Space {
     maps: Vec<(usize, u32)>,
     /// Slot, first word and words of each segment.
     segments: Vec<(u32, usize, usize)>,
+    /// Where blocks are described that note references, by their counters: see [`Entry::Described`].
+    noted: HashMap<u32, (u64, [u8; MAX_PARTS])>,
 }
 
 /// Counts of one process image in one space.
@@ -311,6 +315,15 @@ impl Space {
                         (counter, found.filter(holds))
                     }
                     Entry::Part { counter, .. } => (counter, None),
+                    Entry::Described {
+                        counter,
+                        at: place,
+                        taken,
+                    } => {
+                        self.noted.insert(counter, (place, taken));
+                        at += used;
+                        continue;
+                    }
                 };
                 // In the order of the log, but for what came from earlier runs.
                 let place = counter.checked_sub(self.base_counters).map(|p| p as usize);
@@ -410,7 +423,7 @@ impl Blocks {
                         let range = usize::from(from)..usize::from(to);
                         (self.entry(counted.space, of), range, times)
                     }
-                    Entry::Map { .. } => continue,
+                    Entry::Map { .. } | Entry::Described { .. } => continue,
                 };
                 let Some((Entry::Block { pc, facts: all, .. }, mapping)) = block else {
                     continue;

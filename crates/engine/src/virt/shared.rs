@@ -350,6 +350,10 @@ fn references(options: &super::Options) -> u32 {
     option::REFERENCES
         | bit(reads_fs, option::READS_FS)
         | bit(references.allocations, option::ALLOCATIONS)
+        | bit(
+            references.filtered && options.regions.is_none() && options.calls.is_none(),
+            option::FILTERED,
+        )
 }
 
 /// Whether this CPU has `rorx` (BMI2).

@@ -10,6 +10,7 @@ mod calls;
 mod copy;
 mod count;
 mod exits;
+mod filter;
 mod gs;
 mod item;
 mod operand;
@@ -45,9 +46,9 @@ pub const MAX_INSNS: usize = 64;
 /// Most exits of a block.
 pub const MAX_EXITS: usize = 20;
 /// Most counters of a block beside its own: one an early exit.
-pub const MAX_PARTS: usize = MAX_EXITS;
+pub const MAX_PARTS: usize = MAX_EXITS + 1;
 /// Most records of a block.
-pub const MAX_RECORDS: usize = MAX_INSNS + 5 + MAX_WATCHES;
+pub const MAX_RECORDS: usize = 2 * MAX_INSNS + 5 + MAX_WATCHES;
 
 /// One copied instruction or one insertion of the translator's.
 #[repr(C)]
@@ -148,6 +149,8 @@ pub struct Block {
     pub parts: [Part; MAX_PARTS],
     /// How many.
     pub part_count: usize,
+    /// For each: one more than the number of the conditional branch whose taken ones it counts; 0: none's.
+    pub taken: [u8; MAX_PARTS],
     /// Words that it notes of its references, the head included; 0: none.
     pub words: u16,
 }
@@ -230,10 +233,12 @@ pub fn build<'b>(
             facts: [Facts(0); MAX_INSNS],
             parts: [Part::default(); MAX_PARTS],
             part_count: 0,
+            taken: [0; MAX_PARTS],
             words: 0,
         },
         words: 0,
         noted: 0,
+        live: [flag::ALL; MAX_INSNS],
     };
     builder.block.body = builder.hot.here();
     builder.gather(source, pc);
@@ -261,6 +266,8 @@ struct Builder<'a, 'b> {
     /// Words of the block that are counted, and those that code has been written for.
     words: usize,
     noted: usize,
+    /// Flags that are alive in front of each instruction.
+    live: [u8; MAX_INSNS],
 }
 
 impl Builder<'_, '_> {
@@ -428,7 +435,7 @@ impl Builder<'_, '_> {
             let last = at + 1 == self.count;
             self.pause(&item);
             if mark == 0 {
-                self.note(&item, false);
+                self.note(&item, at);
             }
             let here = if mark == 0 { self.hot.here() } else { here };
             match item.insn.kind {
@@ -456,6 +463,7 @@ impl Builder<'_, '_> {
                     let live = source.live_flags(item.target());
                     let stub = self.cold.here();
                     let added = self.early(at + 1, counted);
+                    self.is_taken(at);
                     count_keeping(self.cold, &offsets, added, live);
                     self.note_left(at + 1);
                     let leaves = self.leaves(source, &item);

@@ -45,6 +45,8 @@ pub struct Ring {
     pub ends: [AtomicU32; CHUNKS as usize],
     /// Entry of the runtime for a ring without room.
     pub vector: u64,
+    /// With `option::FILTERED`: what its tables need.
+    pub known: super::known::Known,
 }
 
 /// The launcher's reading of all rings: in the header of the totals file.
@@ -369,6 +371,8 @@ pub struct Noting {
     pub reads_fs: bool,
     /// Masks have 64 bits (AVX512BW), not 16.
     pub wide_masks: bool,
+    /// What is known to add nothing is left out.
+    pub filter: Option<super::known::Filter>,
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used)] // helpers of tests
 
 mod by_hand;
+mod filtered;
 mod masked;
 mod nodes;
 mod state;

@@ -1,5 +1,7 @@
 //! What becomes of references while the program runs.
 
+mod filtered;
+
 use super::costs::{Costs, Simulated};
 use super::lines::{Allocated, Lines};
 use super::locality::{Counted, Order, together};
@@ -12,7 +14,10 @@ use super::{
     SecondLevel, SharedBy, SharedLine, Size, Translations, Wanted,
 };
 use std::collections::{BTreeMap, HashMap};
-use truecount_engine::virt::references::{Executed, Heap, Marked, Run, Sink, Thread, Unknown};
+use std::ops::Range;
+use truecount_engine::virt::references::{
+    Code, Executed, Heap, Marked, Run, Sink, Thread, Unknown,
+};
 use truecount_memory::{Beside, BesideMisses, Kind, Moment, Prefetch, Sharing, Touched};
 
 /// Shared lines that are told.
@@ -451,6 +456,22 @@ impl Sink for Gathering {
         if let Some(order) = &mut now.order {
             order.execute(executed, &mut self.runs);
         }
+    }
+
+    fn referenced(&mut self, _thread: Thread, code: &Code, operand: (usize, usize), address: u64) {
+        self.reference(code, operand, address);
+    }
+
+    fn noted(&mut self, _thread: Thread, executed: &Executed<'_>, at: usize) {
+        self.references(executed, at);
+    }
+
+    fn counted(&mut self, thread: Thread, code: &Code, instructions: Range<usize>, times: u64) {
+        self.count(thread, code, instructions, times);
+    }
+
+    fn taken(&mut self, thread: Thread, code: &Code, at: usize, times: u64) {
+        self.count_taken(thread, code, at, times);
     }
 
     fn ended(&mut self, thread: Thread) {

@@ -420,7 +420,10 @@ impl Noted {
     pub(crate) fn sink(&self) -> References {
         let gathering: Arc<Mutex<Gathering>> = Arc::clone(&self.0);
         let sink: Arc<Mutex<dyn Sink>> = gathering;
-        References::new(sink).allocations(self.gathered().wants_data())
+        let gathered = self.gathered();
+        References::new(sink)
+            .allocations(gathered.wants_data())
+            .filtered(gathered.can_be_filtered())
     }
 
     fn gathered(&self) -> MutexGuard<'_, Gathering> {

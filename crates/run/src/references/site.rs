@@ -8,6 +8,7 @@ use super::lines::Lines;
 use super::modelled::{Modelled, misses, references};
 use super::step::{Found, Known, Step, What, add, is_taken, kind_of, touch};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use truecount_engine::virt::references::{Branch, Code, Executed, Form, Run, Unknown};
 use truecount_memory::{By, Kind, Level, Machine, Near, aligned_bits};
 
@@ -21,6 +22,8 @@ pub(super) struct Site {
     whole: u64,
     /// Left after so many instructions.
     left: Box<[u64]>,
+    /// Executions of each instruction that somebody else counted.
+    counted: Box<[u64]>,
     instructions: Box<[Known]>,
     /// Room for what one instruction references.
     runs: Vec<(usize, Kind, Run)>,
@@ -104,6 +107,7 @@ impl Site {
             steps: steps.into_boxed_slice(),
             whole: 0,
             left: Box::default(),
+            counted: Box::default(),
             instructions: instructions.collect(),
             runs: Vec::new(),
             sizes: Vec::new(),
@@ -132,6 +136,76 @@ impl Site {
             (Some(mut touched), None) => self.touch(executed, &mut touched),
             (touched, Some(model)) => self.model(executed, touched, model),
             (None, None) => {}
+        }
+    }
+
+    /// Instructions were executed so often more, modulo 2⁶⁴.
+    pub(super) fn count(&mut self, instructions: Range<usize>, times: u64) {
+        if self.counted.is_empty() {
+            self.counted = vec![0; self.instructions.len()].into_boxed_slice();
+        }
+        for counted in self.counted.get_mut(instructions).unwrap_or(&mut []) {
+            *counted = counted.wrapping_add(times);
+        }
+    }
+
+    fn steps_of(&self, at: usize) -> Range<usize> {
+        let from = self.steps.partition_point(|step| usize::from(step.at) < at);
+        let to = self
+            .steps
+            .partition_point(|step| usize::from(step.at) <= at);
+        from..to
+    }
+
+    /// A conditional branch was taken so often more.
+    pub(super) fn taken(&mut self, at: usize, times: u64) {
+        for step in self.steps_of(at) {
+            if let (Some(one), Some(found)) = (self.steps.get(step), self.found.get_mut(step))
+                && one.what == What::Conditional
+            {
+                found.first = found.first.wrapping_add(times);
+            }
+        }
+    }
+
+    /// An operand of an instruction referenced an address: `false`: there is none of which that could be said.
+    pub(super) fn reference(
+        &mut self,
+        (at, operand): (usize, usize),
+        address: u64,
+        touched: &mut Lines<'_>,
+    ) -> bool {
+        for number in self.steps_of(at) {
+            if let (Some(step), Some(found)) =
+                (self.steps.get_mut(number), self.found.get_mut(number))
+                && step.what == What::Data
+                && usize::from(step.operand) == operand
+            {
+                touch(step, found, address, touched);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// An instruction made its references.
+    pub(super) fn references(
+        &mut self,
+        executed: &Executed<'_>,
+        at: usize,
+        touched: &mut Lines<'_>,
+    ) {
+        for number in self.steps_of(at) {
+            let (Some(step), Some(found)) =
+                (self.steps.get_mut(number), self.found.get_mut(number))
+            else {
+                return;
+            };
+            match step.what {
+                What::Data => touch(step, found, executed.at(&step.form), touched),
+                What::General => self.general(number, executed, Some(touched), None),
+                What::Rest | What::Fetch | What::Conditional | What::Indirect => {}
+            }
         }
     }
 
@@ -310,6 +384,9 @@ impl Site {
             // Who left after more instructions has executed this one.
             times += self.left.get(at + 1).copied().unwrap_or(0);
             *executed = times;
+        }
+        for (executed, counted) in executions.iter_mut().zip(&self.counted) {
+            *executed = executed.wrapping_add(*counted);
         }
         executions
     }

@@ -87,7 +87,7 @@ pub struct Code {
     pub instructions: Vec<Instruction>,
     operands: Vec<Operand>,
     /// Each instruction's first word.
-    first_words: Vec<u8>,
+    pub(super) first_words: Vec<u8>,
 }
 
 /// What of the machine decides what is referenced.

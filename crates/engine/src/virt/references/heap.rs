@@ -8,6 +8,7 @@ use super::codes::Codes;
 use super::reader::Ring;
 use crate::heap::{HEAP, WHAT, word};
 use crate::layout::Context;
+use crate::xlate::known::Record;
 use crate::xlate::references::{APART, CHUNK, CHUNKS, MARK};
 use std::mem::offset_of;
 
@@ -121,11 +122,11 @@ impl Scout {
         }
     }
 
-    /// Looks at what was written since; `see` is told what happened.
+    /// Looks at what was written since, with `codes` blocks, without them records; `see` is told what happened.
     pub(super) fn look(
         &mut self,
         ring: &Ring,
-        codes: &mut Codes<'_>,
+        mut codes: Option<&mut Codes<'_>>,
         buffer: &mut Vec<u64>,
         see: &mut dyn FnMut(Heap),
     ) {
@@ -135,7 +136,7 @@ impl Scout {
         let position = load(offset_of!(Context, noted.position));
         while self.part != filled {
             let ends = offset_of!(Context, noted.ends) + 4 * (self.part % CHUNKS) as usize;
-            self.up_to(load(ends), ring, codes, buffer, see);
+            self.up_to(load(ends), ring, codes.as_deref_mut(), buffer, see);
             self.part = self.part.wrapping_add(1);
             self.at = start(self.part);
         }
@@ -148,7 +149,7 @@ impl Scout {
         &mut self,
         end: u32,
         ring: &Ring,
-        codes: &mut Codes<'_>,
+        mut codes: Option<&mut Codes<'_>>,
         buffer: &mut Vec<u64>,
         see: &mut dyn FnMut(Heap),
     ) {
@@ -168,6 +169,10 @@ impl Scout {
                 at += 1;
                 continue;
             }
+            let Some(codes) = codes.as_deref_mut() else {
+                at += 1 + Record(head).words();
+                continue;
+            };
             let code = codes.find(head);
             let Some(code) = code.and_then(|code| codes.get(code)) else {
                 break; // who reads the part finds that, too

@@ -9,6 +9,7 @@ mod access;
 mod choice;
 mod code;
 mod codes;
+mod filtered;
 mod heap;
 mod reader;
 mod state;
@@ -20,6 +21,7 @@ pub(super) use reader::Reader;
 
 use crate::heap::HEAP;
 use crate::xlate::references::{COLLECTS, COUNTS, MARK, NODE, PART};
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 /// Whose references they are.
@@ -88,6 +90,30 @@ pub trait Sink: Send {
     }
     /// A thread executed a block, or the beginning of one.
     fn executed(&mut self, thread: Thread, executed: &Executed<'_>);
+    /// With [`References::filtered`]: instruction `at` of a block made a reference, of its operand with this number.
+    fn referenced(
+        &mut self,
+        thread: Thread,
+        code: &Code,
+        (at, operand): (usize, usize),
+        address: u64,
+    ) {
+        let _ = (thread, code, at, operand, address);
+    }
+    /// With [`References::filtered`]: a thread executed an instruction, whose references are asked for; `executed` knows
+    /// that one only.
+    fn noted(&mut self, thread: Thread, executed: &Executed<'_>, at: usize) {
+        let _ = (thread, executed, at);
+    }
+    /// With [`References::filtered`], at the end: a thread executed these instructions of a block so often (modulo 2⁶⁴:
+    /// what was counted too much is taken away).
+    fn counted(&mut self, thread: Thread, code: &Code, instructions: Range<usize>, times: u64) {
+        let _ = (thread, code, instructions, times);
+    }
+    /// The same: the conditional branch with this number was taken so often.
+    fn taken(&mut self, thread: Thread, code: &Code, at: usize, times: u64) {
+        let _ = (thread, code, at, times);
+    }
     /// A thread has ended, and all that it noted was told.
     fn ended(&mut self, thread: Thread) {
         let _ = thread;
@@ -101,6 +127,7 @@ pub trait Sink: Send {
 pub struct References {
     sink: Arc<Mutex<dyn Sink>>,
     pub(super) allocations: bool,
+    pub(super) filtered: bool,
 }
 
 impl References {
@@ -109,7 +136,17 @@ impl References {
         Self {
             sink,
             allocations: false,
+            filtered: false,
         }
+    }
+
+    /// References that are known to add nothing to what was touched, and to how references lie, are left out, and
+    /// blocks, whose executions are told at the end ([`Sink::referenced`], [`Sink::noted`], [`Sink::counted`],
+    /// [`Sink::taken`]; not [`Sink::executed`]). Not with regions or a tree of calls: there all is told as without.
+    #[must_use]
+    pub fn filtered(mut self, on: bool) -> Self {
+        self.filtered = on;
+        self
     }
 
     /// Calls of the program's allocator are noted, too ([`Sink::heap`]).

@@ -4,10 +4,11 @@ use super::code::{Executed, left};
 use super::codes::Codes;
 use super::heap::{Heap, Scout, Words};
 use super::{Marked, References, Thread};
-use crate::layout::{Context, RING, state};
+use crate::layout::{Context, LOG, RING, option, state};
 use crate::virt::context::MappedBytes;
 use crate::virt::futex;
 use crate::virt::shared::Shared;
+use crate::xlate::known;
 use crate::xlate::references::{APART, CHUNK, CHUNKS, MARK, RING as RING_WORDS};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread;
 
+const _: () = assert!(LOG < known::AT && known::END <= RING);
 /// Bytes of a ring.
 const RING_BYTES: usize = RING_WORDS as usize * 8;
 
@@ -89,19 +91,23 @@ impl Ring {
     }
 }
 
-struct Rings<'a> {
-    shared: &'a Shared,
-    sink: &'a References,
+pub(super) struct Rings<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) sink: &'a References,
     rings: HashMap<u32, Ring>,
     /// Slots whose threads have ended, and whose rings were read to their ends.
     done: HashSet<u32>,
-    codes: Codes<'a>,
+    pub(super) codes: Codes<'a>,
     buffer: Vec<u64>,
-    lost: u32,
+    pub(super) lost: u32,
     /// There were several rings at the same time.
     several: bool,
     /// What happened to heaps, and is not told yet.
     ahead: Vec<(Thread, Heap)>,
+    /// What is known to add nothing is left out.
+    pub(super) filtered: bool,
+    /// Room for a block's words.
+    pub(super) words: Vec<u64>,
 }
 
 fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
@@ -115,6 +121,8 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
         lost: 0,
         several: false,
         ahead: Vec::new(),
+        filtered: shared.header().options & option::FILTERED != 0,
+        words: Vec::new(),
     };
     let bell = &shared.header().rings.bell;
     loop {
@@ -122,6 +130,9 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
         let rung = bell.load(Ordering::Acquire);
         rings.look(ending);
         if ending {
+            if rings.filtered {
+                rings.count();
+            }
             let lost = shared.header().rings.lost.load(Ordering::Acquire) + rings.lost;
             if lost != 0 {
                 let mut sink = sink.sink.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,6 +179,9 @@ impl Rings<'_> {
             if ended {
                 drop(ring);
                 self.shared.release(slot, RING, RING_BYTES);
+                if self.filtered {
+                    self.shared.release(slot, known::AT, known::BYTES as usize);
+                }
                 self.done.insert(slot);
             } else if !ending {
                 self.rings.insert(slot, ring);
@@ -199,7 +213,8 @@ impl Rings<'_> {
                 found.extend(marks.filter_map(|&mark| Some((thread, words.take(mark)?))));
                 Scout::new(ring.read, words)
             });
-            scout.look(ring, &mut self.codes, &mut self.buffer, &mut |heap| {
+            let codes = (!self.filtered).then_some(&mut self.codes);
+            scout.look(ring, codes, &mut self.buffer, &mut |heap| {
                 found.push((thread, heap));
             });
             ring.scout = Some(scout);
@@ -310,6 +325,12 @@ impl Rings<'_> {
         let sink = self.sink.clone();
         let mut sink = sink.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.turn(thread);
+        if self.filtered {
+            self.records(thread, &buffer, heap, &mut *sink);
+            drop(sink);
+            self.buffer = buffer;
+            return;
+        }
         let mut rest = buffer.as_slice();
         // What the next block is, once it was looked up.
         let mut known = None;

@@ -107,6 +107,18 @@ impl Builder<'_, '_> {
             && source.is_tail_call(item.pc, item.target())
     }
 
+    /// A conditional branch at the end of a block.
+    pub(super) fn jcc_at_end(&mut self, source: &mut dyn Source, item: &Item) {
+        if self.leaves(source, item) {
+            self.jcc_leaving(item);
+        } else if let Some(taken) = self.taken_at_end() {
+            let live = source.live_flags(item.target());
+            self.exit_jcc_counting(item.insn.opcode, item.target(), taken, live);
+        } else {
+            self.exit_jcc(item.insn.opcode, item.target());
+        }
+    }
+
     /// A conditional tail call at the end of a block.
     pub(super) fn jcc_leaving(&mut self, item: &Item) {
         let cold = self.cold.here();

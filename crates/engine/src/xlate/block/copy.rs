@@ -39,7 +39,7 @@ impl Builder<'_, '_> {
             self.hot.put(item.code());
         }
         // One record with the instruction: behind it, what was repeated is known to both.
-        self.note(item, true);
+        self.note_behind(item);
         self.record(start, mark);
     }
 

@@ -159,6 +159,36 @@ impl Builder<'_, '_> {
         }
     }
 
+    /// The last part counts how often conditional branch `at` is taken.
+    pub(super) fn is_taken(&mut self, at: usize) {
+        let last = self.block.part_count.checked_sub(1);
+        if let (Some(_), Some(place)) = (
+            self.config.counter,
+            last.and_then(|last| self.block.taken.get_mut(last)),
+        ) {
+            *place = at as u8 + 1;
+        }
+    }
+
+    /// What counts how often the conditional branch at the block's end is taken, where that is asked for: a part
+    /// without instructions.
+    pub(super) fn taken_at_end(&mut self) -> Option<Added> {
+        let counter = self.config.counter?;
+        self.config.noting.and_then(|noting| noting.filter)?;
+        let end = self.count as u8;
+        let place = self.block.parts.get_mut(self.block.part_count)?;
+        *place = Part {
+            from: end,
+            to: end,
+            add: true,
+        };
+        self.block.part_count += 1;
+        self.is_taken(self.count - 1);
+        Some(Added::one(
+            counter.wrapping_add(self.block.part_count as u32),
+        ))
+    }
+
     /// So many instructions, if they are counted beside the counters, too.
     fn clock(&self, instructions: i32) -> i8 {
         let config = self.config;

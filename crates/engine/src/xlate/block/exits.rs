@@ -1,6 +1,7 @@
 //! Direct exits of a block: branches that are patched once their target is translated, and the stubs they lead to
 //! until then.
 
+use super::count::{Added, count_keeping};
 use super::{Builder, Exit, Side};
 
 impl Builder<'_, '_> {
@@ -28,6 +29,18 @@ impl Builder<'_, '_> {
     pub(super) fn exit_jmp(&mut self, target: u64) {
         let stub = self.stub();
         let patch = self.hot.jmp(stub);
+        self.exit(target, patch, stub, None);
+    }
+
+    /// As [`Self::exit_jcc`], with something added where the branch is taken.
+    pub(super) fn exit_jcc_counting(&mut self, condition: u8, target: u64, added: Added, live: u8) {
+        let cold = self.cold.here();
+        count_keeping(self.cold, &self.config.offsets, added, live);
+        self.cold.align_patch(1);
+        let unlinked = self.cold.here() + 5;
+        let patch = self.cold.jmp(unlinked);
+        let stub = self.stub();
+        self.hot.jcc(condition, cold);
         self.exit(target, patch, stub, None);
     }
 

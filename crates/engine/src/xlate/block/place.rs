@@ -25,6 +25,9 @@ impl Builder<'_, '_> {
                 live |= source.live_flags(item.target());
             }
             live = (live & !item.insn.flags_written()) | item.insn.flags_read();
+            if let Some(place) = self.live.get_mut(at) {
+                *place = live;
+            }
             if live == 0 && point.is_none() {
                 point = Some(Place { at, through: None });
             }

@@ -24,7 +24,7 @@ impl Builder<'_, '_> {
 
     /// The head, at the block's beginning.
     pub(super) fn note_head(&mut self, start: u64) {
-        let Some(noting) = self.config.noting else {
+        let Some(noting) = self.config.noting.filter(|noting| noting.filter.is_none()) else {
             return;
         };
         let offsets = self.config.offsets;
@@ -82,12 +82,29 @@ impl Builder<'_, '_> {
         self.noted = 1;
     }
 
-    /// In front of an instruction, or behind one that is repeated or moves the extended state: the registers of its
-    /// addresses.
-    pub(super) fn note(&mut self, item: &Item, behind: bool) {
+    /// In front of instruction `at`: the registers of its addresses.
+    pub(super) fn note(&mut self, item: &Item, at: usize) {
         let Some(noting) = self.config.noting else {
             return;
         };
+        if let Some(filter) = &noting.filter {
+            return self.filter(item, at, &noting, filter);
+        }
+        let here = self.hot.here();
+        if self.note_words(item, &noting, false) {
+            self.record(here, 0);
+        }
+    }
+
+    /// The same behind one that is repeated or moves the extended state.
+    pub(super) fn note_behind(&mut self, item: &Item) {
+        if let Some(noting) = self.config.noting {
+            self.note_words(item, &noting, true);
+        }
+    }
+
+    /// Whether there are any.
+    pub(super) fn note_words(&mut self, item: &Item, noting: &Noting, behind: bool) -> bool {
         let words = Words::of(&item.insn, item.code());
         let mut registers = [0u8; 10];
         let mut count = 0;
@@ -104,10 +121,9 @@ impl Builder<'_, '_> {
         let registers = registers.get(..count).unwrap_or(&[]);
         let long = if behind { count } else { words.in_front() };
         if long == 0 {
-            return;
+            return false;
         }
         let offsets = self.config.offsets;
-        let here = self.hot.here();
         // RCX, RDX, RBX, RSI, RDI, RBP: no instruction names more than four.
         let mut free = [1u8, 2, 3, 6, 7, 5]
             .into_iter()
@@ -121,7 +137,7 @@ impl Builder<'_, '_> {
         self.noted += long;
         for (at, &register) in registers.iter().enumerate() {
             if register < FS {
-                self.store_word(&noting, pointer, first + at, register);
+                self.store_word(noting, pointer, first + at, register);
             }
         }
         for (at, &register) in registers.iter().enumerate() {
@@ -137,18 +153,16 @@ impl Builder<'_, '_> {
                 GS => self.hot.load_gs(self.config.program_gs, helper),
                 header => self.load_header(item, helper, header),
             }
-            self.store_word(&noting, pointer, first + at, helper);
+            self.store_word(noting, pointer, first + at, helper);
             self.hot.load_gs(offsets.spill, helper);
         }
         if !behind {
             for (at, wide) in words.wide() {
-                self.store_wide(&noting, pointer, first + at, wide);
+                self.store_wide(noting, pointer, first + at, wide);
             }
         }
         self.hot.load_gs(offsets.spill_2, pointer);
-        if !behind {
-            self.record(here, 0);
-        }
+        true
     }
 
     /// A word of the header of the state that the instruction saved or restored: it is there, or that had faulted.
@@ -227,7 +241,7 @@ impl Builder<'_, '_> {
 
     /// In a cold exit: the block is left after `done` instructions.
     pub(super) fn note_left(&mut self, done: usize) {
-        let Some(noting) = self.config.noting else {
+        let Some(noting) = self.config.noting.filter(|noting| noting.filter.is_none()) else {
             return;
         };
         let offsets = self.config.offsets;

@@ -4,11 +4,11 @@
 //! Facts: Intel SDM volume 2 (encodings of the branches, `SYSCALL`); which calls
 //! need no care is decided in [`crate::xlate::entry`].
 
-use super::count::Added;
+use super::count::{Added, count_keeping};
 use super::operand::uses_gs;
 use super::{Builder, Config, End, Item, REQUEST_LEN, Source, record};
 use crate::syscall_table::{self as nr, Answer};
-use crate::xlate::decode::{Insn, Kind, prefix};
+use crate::xlate::decode::{Insn, Kind, flag, prefix};
 use crate::xlate::emit::{R11, RAX, RCX, SCRATCH, reaches};
 use crate::xlate::entry::{TABLE_BYTES, Via};
 
@@ -78,11 +78,7 @@ impl Builder<'_, '_> {
                 self.exit_jmp(item.target());
             }
             Kind::Jcc => {
-                if self.leaves(source, item) {
-                    self.jcc_leaving(item);
-                } else {
-                    self.exit_jcc(item.insn.opcode, item.target());
-                }
+                self.jcc_at_end(source, item);
                 self.exit_jmp(item.next());
             }
             Kind::Loop => self.looping(item),
@@ -206,6 +202,9 @@ impl Builder<'_, '_> {
         self.exit_jmp(item.next());
         let taken = self.hot.here().wrapping_sub(displacement + 1) as u8;
         self.hot.patch8(displacement, taken);
+        if let Some(taken) = self.taken_at_end() {
+            count_keeping(self.hot, &self.config.offsets, taken, flag::ALL);
+        }
         self.exit_jmp(item.target());
     }
 

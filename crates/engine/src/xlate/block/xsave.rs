@@ -53,7 +53,7 @@ impl Builder<'_, '_> {
         ]);
         self.hot.load_gs(offsets.spill_2, RAX);
         self.hot.load_gs(offsets.spill, SCRATCH);
-        self.note(item, true);
+        self.note_behind(item);
         self.record(start, mark | record::FAR | insn.len);
     }
 }

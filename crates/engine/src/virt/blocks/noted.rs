@@ -1,0 +1,85 @@
+//! How often a thread executed blocks that note references.
+
+use super::{Blocks, Reader, word32};
+use crate::layout::{COUNTERS, Context, MAX_COUNTERS};
+use crate::log::Entry;
+use crate::xlate::block::MAX_PARTS;
+use std::mem::offset_of;
+use std::ops::Range;
+
+/// What a counter says of a block.
+pub(in crate::virt) struct Noted {
+    /// Where the block is described: offset in the totals file, in words.
+    pub(in crate::virt) described: u64,
+    /// The instructions that were executed.
+    pub(in crate::virt) instructions: Range<usize>,
+    /// How often, modulo 2⁶⁴.
+    pub(in crate::virt) times: u64,
+    /// The conditional branch that was taken each time the counter went on, and how often.
+    pub(in crate::virt) taken: Option<(usize, u64)>,
+}
+
+impl Blocks {
+    fn described(&self, space: u32, counter: u32) -> Option<&(u64, [u8; MAX_PARTS])> {
+        let mut space = self.spaces.get(&space)?;
+        while counter < space.base_counters {
+            space = self.spaces.get(&space.base)?;
+        }
+        space.noted.get(&counter)
+    }
+}
+
+impl Reader<'_> {
+    /// Calls `see` for every counter of the thread in `slot` that is not 0.
+    pub(in crate::virt) fn noted(&mut self, slot: u32, page: &[u8], see: &mut dyn FnMut(Noted)) {
+        let number = word32(page, offset_of!(Context, space));
+        if number == 0 || number > slot {
+            return;
+        }
+        if !self.blocks.spaces.contains_key(&number) {
+            let space = self.space(number);
+            self.blocks.spaces.insert(number, space);
+        }
+        let blocks = &self.blocks;
+        let counters = blocks.spaces.get(&number).map_or(0, |space| space.counters);
+        let count = counters.min(MAX_COUNTERS) as usize;
+        let Ok(values) = self.shared.words(slot, u64::from(COUNTERS), count) else {
+            return;
+        };
+        for (counter, &value) in (0u32..).zip(&values).filter(|(_, value)| **value != 0) {
+            let noted = match blocks.entry(number, counter) {
+                Some((Entry::Block { .. }, _)) => {
+                    let described = blocks.described(number, counter);
+                    described.map(|&(described, _)| Noted {
+                        described,
+                        instructions: 0..usize::MAX,
+                        times: value,
+                        taken: None,
+                    })
+                }
+                Some((
+                    Entry::Part {
+                        of, from, to, add, ..
+                    },
+                    _,
+                )) => {
+                    let described = blocks.described(number, of);
+                    described.map(|(described, taken)| {
+                        let part = counter.wrapping_sub(of).wrapping_sub(1) as usize;
+                        let branch = taken.get(part).copied().unwrap_or(0);
+                        Noted {
+                            described: *described,
+                            instructions: usize::from(from)..usize::from(to),
+                            times: if add { value } else { value.wrapping_neg() },
+                            taken: usize::from(branch).checked_sub(1).map(|at| (at, value)),
+                        }
+                    })
+                }
+                _ => None,
+            };
+            if let Some(noted) = noted {
+                see(noted);
+            }
+        }
+    }
+}

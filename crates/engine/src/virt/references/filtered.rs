@@ -1,0 +1,236 @@
+//! Rings in which only what is not known to add nothing is noted (`xlate::known`), and at the end how often each block
+//! was executed.
+
+use super::code::{Code, Executed};
+use super::heap::Words;
+use super::reader::Rings;
+use super::{Access, Marked, Sink, Thread};
+use crate::layout::Context;
+use crate::virt::blocks;
+use crate::virt::bytes::field;
+use crate::xlate::known::{Does, Is, Record};
+use crate::xlate::references::MARK;
+use std::mem::offset_of;
+use std::sync::PoisonError;
+
+fn access(does: Does) -> Access {
+    match does {
+        Does::Load => Access::Load,
+        Does::Store => Access::Store,
+        Does::Modify => Access::Modify,
+    }
+}
+
+impl Code {
+    /// The words of a block of which nothing is known but those of instruction `at`; those are put into `words`.
+    pub(super) fn with_words(&self, at: usize, own: &[u64], words: &mut Vec<u64>) {
+        words.clear();
+        words.resize(self.words, 0);
+        let first = self
+            .first_words
+            .get(at)
+            .map_or(0, |&first| usize::from(first));
+        for (to, from) in words.iter_mut().skip(first).zip(own) {
+            *to = *from;
+        }
+    }
+}
+
+impl Rings<'_> {
+    /// A part's records and marks.
+    pub(super) fn records(
+        &mut self,
+        thread: Thread,
+        buffer: &[u64],
+        heap: &mut Words,
+        sink: &mut dyn Sink,
+    ) {
+        let mut rest = buffer;
+        while let Some((&head, behind)) = rest.split_first() {
+            if head & MARK != 0 {
+                if let Some(heap) = heap.take(head) {
+                    sink.heap(thread, &heap, false);
+                } else if let Some(marked) = Marked::of(head) {
+                    sink.marked(thread, marked);
+                }
+                rest = behind;
+                continue;
+            }
+            let record = Record(head);
+            let Some((own, behind)) = behind.split_at_checked(record.words()) else {
+                self.lost += 1;
+                return;
+            };
+            rest = behind;
+            if head & Record::CANCELLED == 0 && self.record(thread, record, own, sink).is_none() {
+                self.lost += 1;
+                return;
+            }
+        }
+    }
+
+    /// `None`: it makes no sense.
+    fn record(
+        &mut self,
+        thread: Thread,
+        record: Record,
+        own: &[u64],
+        sink: &mut dyn Sink,
+    ) -> Option<()> {
+        let number = self.codes.find(record.described())?;
+        let code = self.codes.get(number)?;
+        let at = record.number();
+        match record.is()? {
+            Is::Reference(does) => {
+                let access = access(does);
+                let mut operands = code.operands(at).iter();
+                let operand = operands.position(|operand| operand.access == access)?;
+                sink.referenced(thread, code, (at, operand), *own.first()?);
+            }
+            Is::Instruction(_) => {
+                code.with_words(at, own, &mut self.words);
+                let executed = Executed {
+                    code,
+                    done: at,
+                    interrupted: true,
+                    words: &self.words,
+                    next: None,
+                };
+                sink.noted(thread, &executed, at);
+            }
+        }
+        Some(())
+    }
+
+    /// How often every thread executed its blocks.
+    pub(super) fn count(&mut self) {
+        let next = self
+            .shared
+            .header()
+            .next_slot
+            .load(std::sync::atomic::Ordering::Acquire);
+        let mut reader = blocks::Reader::new(self.shared);
+        let sink = self.sink.clone();
+        let mut sink = sink.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        for slot in 1..next.min(crate::layout::MAX_SLOTS) {
+            let Ok(page) = self.shared.context(slot) else {
+                continue;
+            };
+            let word = |at| u32::from_le_bytes(field(page.as_slice(), at));
+            if word(offset_of!(Context, noted.position)) == 0 {
+                continue;
+            }
+            let thread = Thread {
+                slot,
+                memory: word(offset_of!(Context, space)),
+            };
+            let codes = &mut self.codes;
+            reader.noted(slot, page.as_slice(), &mut |noted| {
+                let code = codes.find(noted.described);
+                let Some(code) = code.and_then(|code| codes.get(code)) else {
+                    return;
+                };
+                let end = noted.instructions.end.min(code.instructions.len());
+                sink.counted(thread, code, noted.instructions.start..end, noted.times);
+                if let Some((at, times)) = noted.taken {
+                    sink.taken(thread, code, at, times);
+                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::code::Machine;
+    use super::*;
+    use crate::xlate::decode::decode;
+    use crate::xlate::known::{At, simple};
+
+    /// Every encoding whose references the translator looks up has just these, and no others; as iced-x86 says.
+    #[test]
+    fn what_is_looked_up_is_all() {
+        let machine = Machine {
+            reads_fs: true,
+            components: 7,
+        };
+        let mut seen = 0;
+        let mut check = |bytes: &[u8]| {
+            let mut all = [0u8; 15];
+            all[..bytes.len()].copy_from_slice(bytes);
+            let Ok(insn) = decode(&all) else { return };
+            let own = &all[..usize::from(insn.len)];
+            let Some(ours) = simple(&insn, own, true) else {
+                return;
+            };
+            // What no CPU executes makes no references.
+            if iced_x86::Decoder::with_ip(64, own, 0, 0)
+                .decode()
+                .is_invalid()
+            {
+                return;
+            }
+            let code = Code::new(0, 0x1000, own, 1, 200, &machine).unwrap();
+            assert_eq!(code.instructions[0].unknown, None, "{own:02x?}");
+            let theirs = code.operands(0);
+            let ours: Vec<_> = ours.iter().flatten().collect();
+            assert_eq!(ours.len(), theirs.len(), "{own:02x?}: {ours:?} {theirs:?}");
+            for one in ours {
+                let mut found = theirs.iter().filter(|two| two.access == access(one.does));
+                let two = found
+                    .next()
+                    .unwrap_or_else(|| panic!("{own:02x?}: {one:?}"));
+                assert!(found.next().is_none(), "{own:02x?}: two of a kind");
+                let form = two.form().unwrap_or_else(|| panic!("{own:02x?}: no form"));
+                assert_eq!(
+                    (u32::from(one.size), one.stack),
+                    (two.size, two.stack),
+                    "{own:02x?}"
+                );
+                if let At::Stack(away) = one.at {
+                    assert_eq!(
+                        form.displacement,
+                        i64::from(away).cast_unsigned(),
+                        "{own:02x?}"
+                    );
+                }
+            }
+            seen += 1;
+        };
+        let legacy: [&[u8]; 4] = [&[], &[0x66], &[0xf3], &[0xf2]];
+        let maps: [&[u8]; 4] = [&[], &[0x0f], &[0x0f, 0x38], &[0x0f, 0x3a]];
+        // [rbx+8], [rsp], [rax+rcx*8+8], [rip+…], a register
+        let forms: [&[u8]; 5] = [
+            &[0x43, 8],
+            &[0x04, 0x24],
+            &[0x44, 0xc8, 8],
+            &[5, 0, 1, 0, 0],
+            &[0xc3],
+        ];
+        for opcode in 0..=255u8 {
+            for (reg, form) in (0..8u8).flat_map(|reg| forms.iter().map(move |form| (reg, form))) {
+                let mut modrm = form.to_vec();
+                modrm[0] |= reg << 3;
+                for prefix in legacy {
+                    for rex in [None, Some(0x48u8)] {
+                        for map in maps {
+                            let mut bytes = prefix.to_vec();
+                            bytes.extend(rex);
+                            bytes.extend(map);
+                            bytes.push(opcode);
+                            bytes.extend(&modrm);
+                            bytes.truncate(15);
+                            check(&bytes);
+                        }
+                    }
+                }
+                for (map, last) in (1..4u8).flat_map(|map| (0..8u8).map(move |last| (map, last))) {
+                    let mut bytes = vec![0xc4, 0xe0 | map, 0x78 | last, opcode];
+                    bytes.extend(&modrm);
+                    check(&bytes);
+                }
+            }
+        }
+        assert!(seen > 10_000, "{seen}");
+    }
+}

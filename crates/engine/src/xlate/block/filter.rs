@@ -1,0 +1,219 @@
+//! Code that notes only references that are not known to add nothing: see [`crate::xlate::known`]. Flags and registers
+//! stay.
+
+use super::{Builder, Item, record};
+use crate::layout::COUNTERS;
+use crate::xlate::decode::prefix;
+use crate::xlate::emit::{Buffer, RAX, reaches};
+use crate::xlate::known::{At, Class, Filter, Literal, Record, Simple, simple};
+use crate::xlate::references::{Noting, Words};
+
+impl Builder<'_, '_> {
+    /// In front of an instruction.
+    pub(super) fn filter(&mut self, item: &Item, at: usize, noting: &Noting, filter: &Filter) {
+        let words = Words::of(&item.insn, item.code());
+        // (Without words it may be relative to the next instruction.)
+        if !item.insn.is_load() && !item.insn.is_store() {
+            return;
+        }
+        let mut here = self.hot.here();
+        match simple(&item.insn, item.code(), filter.reads_fs) {
+            Some(references) => {
+                for one in references.iter().flatten() {
+                    self.look_up(item, at, one, &words, (noting, filter));
+                }
+            }
+            None => {
+                self.begin_record(at, &words, noting, filter);
+                self.record(here, 0);
+                here = self.hot.here();
+                self.note_words(item, noting, false);
+            }
+        }
+        self.record(here, record::HEAD);
+    }
+
+    /// Looks a reference up.
+    fn look_up(
+        &mut self,
+        item: &Item,
+        at: usize,
+        one: &Simple,
+        words: &Words,
+        (noting, filter): (&Noting, &Filter),
+    ) {
+        let offsets = self.config.offsets;
+        let live = self.live.get(at).is_none_or(|&live| live != 0);
+        // Neither RAX, where flags are kept, nor RBP and RSP, which have longer forms.
+        let mut free = [1u8, 2, 3, 6, 7]
+            .into_iter()
+            .filter(|register| words.before().all(|other| other != *register));
+        let (address, index) = (free.next().unwrap_or(1), free.next().unwrap_or(2));
+        self.hot.store_gs(offsets.spill_2, address);
+        self.hot.store_gs(offsets.spill, index);
+        load_address(self.hot, item, one, (address, index));
+        if live {
+            self.hot.store_gs(filter.spill, RAX);
+            self.hot.flags_to_rax();
+        }
+        let class = Class::of(one.size, one.does, one.stack);
+        let cold = self.cold.here();
+        match class {
+            Some(class) => {
+                // mov index32, address32; and index32, mask
+                self.hot
+                    .put(&[0x89, 0xc0 | address << 3 | index, 0x81, 0xe0 | index]);
+                self.hot.put(&class.mask().to_le_bytes());
+                if one.size < 8 {
+                    // and address, the eight bytes' and where in it nothing aligned begins
+                    self.hot.put(&[0x48, 0x83, 0xe0 | address, !(8 - one.size)]);
+                }
+                // cmp address, gs:[index+table]
+                self.hot
+                    .put(&[0x65, 0x48, 0x3b, 0x80 | address << 3 | index]);
+                self.hot.put(&class.table().to_le_bytes());
+                self.hot.put(&[0x0f, 0x85]); // jne cold
+            }
+            None => self.hot.put(&[0xe9]),
+        }
+        let end = self.hot.here() + 4;
+        self.hot.put(&(cold.wrapping_sub(end) as u32).to_le_bytes());
+        let back = self.hot.here();
+        if live {
+            self.hot.flags_from_rax();
+            self.hot.load_gs(filter.spill, RAX);
+        }
+        self.hot.load_gs(offsets.spill, index);
+        self.hot.load_gs(offsets.spill_2, address);
+        if class.is_some() && one.size < 8 {
+            // The register with the flags may be one of the address'.
+            let swap = live && words.before().any(|register| register == RAX);
+            let exchange = |code: &mut Buffer<'_>| {
+                if swap {
+                    // xchg gs:[spill], rax
+                    code.put(&[0x65, 0x48, 0x87, 0x04, 0x25]);
+                    code.put(&filter.spill.to_le_bytes());
+                }
+            };
+            exchange(self.cold);
+            load_address(self.cold, item, one, (address, index));
+            exchange(self.cold);
+        }
+        self.cold.store_gs(filter.address, address);
+        self.say_literal(index, filter, 9 + 8);
+        let again = self.cold.here();
+        self.cold.jump_gs(filter.vector_note);
+        self.literal(
+            Literal {
+                record: Record::reference(noting.described, at, one.does).0,
+                back: 0,
+                again: 0,
+                counter: self.counter_at(),
+                class: class.map_or(u8::MAX, |class| class.0),
+                unaligned: one.size - 1,
+                rest: 0,
+            },
+            back,
+            again,
+        );
+    }
+
+    fn counter_at(&self) -> u32 {
+        COUNTERS + 8 * self.config.counter.unwrap_or(0)
+    }
+
+    /// `lea register, [literal]; mov gs:[…], register`: the literal is so far behind the first of them. (A move has nine
+    /// bytes, a jump eight.)
+    fn say_literal(&mut self, register: u8, filter: &Filter, distance: u32) {
+        self.cold.put(&[0x48, 0x8d, 0x05 | register << 3]);
+        self.cold.put(&distance.to_le_bytes());
+        self.cold.store_gs(filter.literal, register);
+    }
+
+    fn literal(&mut self, literal: Literal, back: u64, again: u64) {
+        let here = self.cold.here();
+        self.cold.put(&literal.record.to_le_bytes());
+        self.cold
+            .put(&(back.wrapping_sub(here) as u32).to_le_bytes());
+        self.cold
+            .put(&(again.wrapping_sub(here) as u32).to_le_bytes());
+        self.cold.put(&literal.counter.to_le_bytes());
+        self.cold.put(&[literal.class, literal.unaligned, 0, 0]);
+    }
+
+    /// An instruction's record: its first word, and room for the others.
+    fn begin_record(&mut self, at: usize, words: &Words, noting: &Noting, filter: &Filter) {
+        let offsets = self.config.offsets;
+        let record = Record::instruction(noting.described, at, words.len());
+        let pointer = 1u8;
+        // Through the runtime's routine, which sees to it that there is room.
+        let cold = self.cold.here();
+        let _ = self.hot.jmp(cold);
+        let back = self.hot.here();
+        self.cold.store_gs(offsets.spill_2, pointer);
+        self.say_literal(pointer, filter, 9 + 9 + 8);
+        self.cold.load_gs(offsets.spill_2, pointer);
+        let again = self.cold.here();
+        self.cold.jump_gs(filter.vector_room);
+        self.literal(
+            Literal {
+                record: record.0,
+                counter: self.counter_at(),
+                ..Literal::default()
+            },
+            back,
+            again,
+        );
+        self.hot.store_gs(offsets.spill_2, pointer);
+        self.hot.load_gs32(noting.position, pointer);
+        for half in 0..2u32 {
+            // mov dword gs:[rcx*8+ring+4*half], half of the record's first word
+            self.hot.put(&[0x65, 0xc7, 0x04, 0xc5 | pointer << 3]);
+            self.hot.put(&(noting.ring + 4 * half).to_le_bytes());
+            self.hot
+                .put(&((record.0 >> (32 * half)) as u32).to_le_bytes());
+        }
+        self.words = words.len() + 1;
+        self.noted = 1;
+        // lea ecx, [rcx+words]; mov gs:[position], ecx
+        self.hot.put(&[0x8d, 0x80 | pointer << 3 | pointer]);
+        self.hot.put(&(self.words as u32).to_le_bytes());
+        self.hot.put(&[0x65, 0x89, 0x04 | pointer << 3, 0x25]);
+        self.hot.put(&noting.position.to_le_bytes());
+        self.hot.load_gs(offsets.spill_2, pointer);
+    }
+}
+
+/// The address of a reference; `by` is free meanwhile.
+fn load_address(code: &mut Buffer<'_>, item: &Item, one: &Simple, (to, by): (u8, u8)) {
+    match one.at {
+        // lea to, [rsp+away]
+        At::Stack(away) => code.put(&[0x48, 0x8d, 0x44 | to << 3, 0x24, away as u8]),
+        // mov to, rbp
+        At::Frame => code.move_register(to, 5),
+        At::Operand => {
+            let insn = &item.insn;
+            if insn.is_rip_relative() {
+                let end = code.here().wrapping_add(7);
+                if reaches(end, item.operand()) {
+                    code.put(&[0x48, 0x8d, 0x05 | to << 3]);
+                    code.put(&(item.operand().wrapping_sub(end) as u32).to_le_bytes());
+                } else {
+                    code.mov_imm(to, item.operand());
+                }
+            } else {
+                code.put(&[0x48 | insn.rex & 3, 0x8d, insn.modrm & 0xc7 | to << 3]);
+                // Not what is behind the displacement.
+                let rest = item
+                    .code()
+                    .get(usize::from(insn.modrm_at) + 1..usize::from(insn.imm_at));
+                code.put(rest.unwrap_or(&[]));
+            }
+            if insn.has(prefix::FS) {
+                // rdfsbase by; lea to, [to+by]
+                code.put(&[0xf3, 0x48, 0x0f, 0xae, 0xc0 | by]);
+                code.put(&[0x48, 0x8d, 0x04 | to << 3, by << 3 | to]);
+            }
+        }
+    }
+}
