@@ -54,8 +54,15 @@ if [ $shared = yes ]; then
     library='lib/libtruecount.so, '
 fi
 install -m 644 "$from/libtruecount_c.a" "$lib/libtruecount.a"
-# Rust's library for musl has all of C's that it needs in it.
 needs='s|^||'
-[ $shared = yes ] || needs='s|^Libs.private:.*|Libs.private:|'
+if [ $shared = no ]; then
+    # Stacks are unwound by what Rust has for its target: the compiler's own library is made for another C library.
+    target=$(basename "$(dirname "$from")")
+    unwind=$(rustc --print sysroot 2>/dev/null || true)/lib/rustlib/$target/lib/self-contained/libunwind.a
+    if [ -e "$unwind" ]; then
+        install -m 644 "$unwind" "$lib/libtruecount_unwind.a"
+        needs='s|^Libs.private:.*|Libs.private: -ltruecount_unwind|'
+    fi
+fi
 sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" -e "$needs" "$here/truecount.pc.in" >"$lib/pkgconfig/truecount.pc"
 echo "installed in $destdir$prefix: include/truecount.h, include/truecount.hpp, ${library}lib/libtruecount.a, lib/pkgconfig/truecount.pc"
