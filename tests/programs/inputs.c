@@ -182,21 +182,23 @@ int main(int argc, char **argv) {
         if (fcntl(fd, waits ? F_SETLKW : F_SETLK, &all)) value += 3000;
     } else if (!strcmp(which, "own-lock")) {
         // Held by another process of the run.
-        int fd = open(file, O_RDWR), ends[2];
-        pipe(ends);
+        int fd = open(file, O_RDWR), ends[2], back[2];
+        if (pipe(ends) || pipe(back)) return 3;
         pid_t child = fork();
         if (child == 0) {
             struct flock all = {.l_type = F_WRLCK};
             int own = open(file, O_RDWR);
             if (flock(own, LOCK_EX) || fcntl(own, F_SETLK, &all)) _exit(3);
+            close(back[1]);
             write(ends[1], "", 1);
-            pause();
+            read(back[0], &value, 1);
+            _exit(0);
         }
         read(ends[0], &value, 1);
         struct flock all = {.l_type = F_WRLCK};
         if (flock(fd, LOCK_EX | LOCK_NB)) value += 1000;
         if (fcntl(fd, F_SETLK, &all)) value += 3000;
-        kill(child, SIGTERM);
+        close(back[1]);
         waitpid(child, 0, 0);
         if (value != 4000) return 3;
     } else if (!strcmp(which, "hold")) {
