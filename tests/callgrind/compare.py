@@ -281,11 +281,11 @@ def placed(theirs, ours, directory, data):
     """The second command with a path of the program by which its stack begins at the same place of a page; as it is, where
     that is not known: a static program, no compiler."""
     at = ours.index("--") + 1
-    folder, name = os.path.split(ours[at])
+    where, name = os.path.split(ours[at])
     try:
         wanted, more = stack(theirs, directory, data), 0
         for _ in range(8):
-            moved = [*ours[:at], folder + "/" + "./" * more + name, *ours[at + 1:]]
+            moved = [*ours[:at], where + "/" + "./" * more + name, *ours[at + 1:]]
             now = stack(moved, directory, data)
             if now == wanted:
                 return moved
