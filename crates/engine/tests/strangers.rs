@@ -154,7 +154,7 @@ fn programs_with_very_many_arguments_begin() {
     for more in (0..512).step_by(37) {
         let words: Vec<String> = (0..40_000 + more).map(|n: u32| n.to_string()).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        for machine in [None, Some(machine.clone())] {
+        for machine in [None, Some(machine)] {
             let mut options = Options::default();
             options.machine = machine;
             let Some((status, output, totals)) = run(command(echo, &words), &options) else {
