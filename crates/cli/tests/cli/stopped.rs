@@ -277,7 +277,7 @@ fn threads_in_turn_wait_for_a_truecount_that_gets_no_time() {
     // SAFETY: a signal to our own child, which has not been waited for.
     let signal = |signal| unsafe { libc::kill(pid, signal) };
     pause(150);
-    for length in [400, 400, 400, 400, 400, 400, 3000] {
+    for length in [400, 400, 400, 400, 900, 900, 900] {
         signal(libc::SIGSTOP);
         pause(length);
         signal(libc::SIGCONT);
