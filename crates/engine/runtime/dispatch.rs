@@ -11,7 +11,7 @@ use crate::pages::watched;
 use crate::schedule::Step;
 use crate::syscall_table::{self as nr, Answer};
 use crate::thread_context::prepare;
-use crate::xlate::block::{is_mark, record};
+use crate::xlate::block::{meaning, record};
 use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
@@ -195,9 +195,9 @@ fn special(context: &mut Context) {
     // In front of the mark is the last byte of the rotations.
     if let [0x33, mark @ ..] = &code
         && collect::on()
-        && is_mark(mark)
+        && let Some(request) = meaning(mark)
     {
-        requests::answer(context);
+        requests::answer(context, request);
         go(context, context.pc, None, NONE);
         return;
     }

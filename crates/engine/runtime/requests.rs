@@ -3,6 +3,7 @@
 
 use crate::layout::Context;
 use crate::regions::mark;
+use crate::xlate::block::Request;
 use crate::{call_tree, collect, native_call, program_memory, texts};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -39,8 +40,13 @@ const CACHEGRIND_STOP: u64 = CACHEGRIND + 1;
 static STACKS: AtomicU32 = AtomicU32::new(0);
 
 /// Answers the request of the program, which goes on at `Context::pc`.
-pub fn answer(context: &mut Context) {
+pub fn answer(context: &mut Context, request: Request) {
     if native_call::is_inside(context) {
+        return;
+    }
+    if request == Request::Original {
+        // Nothing is redirected. (Valgrind says so where nothing was yet.)
+        context.regs[0] = 0;
         return;
     }
     let mut bytes = [0u8; 40];

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::call_edges::own;
+use crate::call_edges::{self, own};
 use crate::client_requests::PLAIN;
 use crate::support::{code, stderr, stdout, virtual_pmu};
 use crate::valgrind::front;
@@ -218,6 +218,94 @@ fn all_requests_are_answered_as_valgrind_does() {
     assert_eq!(ours, printed(&read("log")));
     let parts = ["theirs.1", "theirs.2"].map(|name| read(name).contains(") work"));
     assert_eq!(parts, [false; 2]);
+}
+
+const WITHOUT_REDIRECTION: &str = r#"
+#include <stdio.h>
+#include <valgrind/valgrind.h>
+/* 3 * n + 3 instructions */
+int work(int n);
+__asm__(".globl work; .type work, @function; work: mov %edi, %eax; 1: nop; sub $1, %edi; jnz 1b; nop; ret; .size work, . - work");
+__attribute__((noinline)) void nothing(void) { __asm__ volatile("nop"); }
+__attribute__((noinline)) long zero(void) { return 5; }
+__attribute__((noinline)) long seven(long a, long b, long c, long d, long e, long f, long g) {
+    return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g;
+}
+__attribute__((noinline)) long recursive(long n) {
+    OrigFn fn = { (unsigned long)recursive };
+    long result;
+    if (n == 0) return work(1000);
+    CALL_FN_W_W(result, fn, n - 1);
+    return result + 1;
+}
+/* Another function would be called by the original's address. */
+__attribute__((noinline)) unsigned long original(void) {
+    OrigFn fn = { 1 };
+    VALGRIND_GET_ORIG_FN(fn);
+    return fn.nraddr;
+}
+int main(void) {
+    OrigFn fn;
+    unsigned long result = 9;
+    fn.nraddr = (unsigned long)nothing; CALL_FN_v_v(fn);
+    fn.nraddr = (unsigned long)zero; CALL_FN_W_v(result, fn); printf("%ld\n", result);
+    fn.nraddr = (unsigned long)work; CALL_FN_W_W(result, fn, 1000); printf("%ld\n", result);
+    fn.nraddr = (unsigned long)seven; CALL_FN_W_7W(result, fn, 1, 2, 3, 4, 5, 6, 7); printf("%ld\n", result);
+    printf("%ld %lu\n", recursive(3), original());
+    return 0;
+}
+"#;
+
+#[test]
+fn calls_without_redirection_are_calls() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let Some(program) = compiled(at, WITHOUT_REDIRECTION) else {
+        return;
+    };
+    let read = |name: &str| std::fs::read_to_string(at.join(name)).unwrap();
+    let output = front(at, &PLAIN, &[&program]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let answers = stdout(&output);
+    assert_eq!(answers, "5\n1000\n140\n1003 0\n");
+    let ours = read("out");
+    assert_eq!(own(&ours, "work"), 2 * 3003);
+    let edges = call_edges::read(&ours).edges;
+    for (caller, callee, number) in [
+        ("main", "nothing", 1),
+        ("main", "zero", 1),
+        ("main", "work", 1),
+        ("main", "seven", 1),
+        ("recursive", "work", 1),
+    ] {
+        let edge = edges.get(&(caller.to_owned(), callee.to_owned()));
+        assert_eq!(edge.map(|edge| edge.0), Some(number), "{caller} {callee}");
+    }
+    // Without a tree, and with another tool's requests, it is the same program.
+    for tool in ["--tool=none", "--tool=cachegrind"] {
+        let output = front(at, &[tool, "-q", "--log-file=log"], &[&program]);
+        assert_eq!(stdout(&output), answers, "{tool}");
+    }
+    let real = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=theirs", "-q"])
+        .args(["--compress-strings=no", "--compress-pos=no"])
+        .arg(&program)
+        .current_dir(at)
+        .env_remove("VALGRIND_OPTS")
+        .output();
+    let Ok(real) = real.map_err(|error| {
+        truecount_testing::skip!("valgrind", "no valgrind to compare with: {error}");
+    }) else {
+        return;
+    };
+    assert_eq!(answers, stdout(&real));
+    let theirs = read("theirs");
+    for function in ["nothing", "zero", "seven", "work", "original"] {
+        assert_eq!(own(&ours, function), own(&theirs, function), "{function}");
+    }
 }
 
 #[test]

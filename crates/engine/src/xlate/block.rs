@@ -26,7 +26,7 @@ pub use calls::CallOffsets;
 use gs::unsupported;
 use item::{Item, surely_invalid};
 pub use operand::{Operand, far_register, implied_base};
-pub use request::{REQUEST_LEN, is_mark};
+pub use request::{Request, meaning};
 pub use source::Source;
 pub use turn::FUEL;
 
@@ -277,7 +277,7 @@ impl Builder<'_, '_> {
             let readable = source.fetch(pc, &mut bytes);
             let mut insn = match decode(bytes.get(..readable).unwrap_or(&[])) {
                 Ok(insn)
-                    if !unsupported(&Item { insn, bytes, pc })
+                    if !unsupported(&Item::new(insn, bytes, pc))
                         && insn.kind != Kind::Unsupported =>
                 {
                     insn
@@ -308,11 +308,11 @@ impl Builder<'_, '_> {
             if !self.config.answers(&insn) {
                 insn.kind = Kind::Plain;
             }
-            let requested = self.config.requests && request::is_request(source, pc, &bytes);
-            if requested {
-                insn.kind = Kind::Request;
+            let mut item = Item::new(insn, bytes, pc);
+            if self.config.requests {
+                request::put(source, &mut item);
             }
-            let item = Item { insn, bytes, pc };
+            let insn = item.insn;
             if insn.loads_address() && source.is_sequence(item.operand()) {
                 self.end = End::Unsupported;
                 break;
@@ -329,11 +329,7 @@ impl Builder<'_, '_> {
                 *place = Facts::of(&insn);
             }
             self.count += 1;
-            pc = if requested {
-                pc.wrapping_add(REQUEST_LEN)
-            } else {
-                item.next()
-            };
+            pc = item.next();
             match insn.kind {
                 Kind::Plain | Kind::Rdpmc | Kind::GsBase | Kind::Xsave => {}
                 // Forward conditional branches are left behind; a backward one is

@@ -176,11 +176,13 @@ pub(super) const CACHES: &[Row] = &[(
     Fate::Noted("the last level is named --LL"),
 )];
 
-const NOT_YET: &str = "it is not served";
-
 /// Options of Callgrind that set nothing here.
 pub(super) const CALLGRIND: &[Row] = &[
-    ("--dump-every-bb", Value::Number, Fate::Refused(NOT_YET)),
+    (
+        "--dump-every-bb",
+        Value::Number,
+        Fate::Noted("the profile is not dumped every so many blocks"),
+    ),
     (
         "--fn-skip",
         Value::Text,

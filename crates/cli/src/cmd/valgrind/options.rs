@@ -358,7 +358,7 @@ fn other(
     match fate {
         Fate::Refused(why) => Err(refused(word, why)),
         // What is asked not to be done is not done.
-        _ if matches!(value, Some("no" | "none")) => Ok(()),
+        _ if matches!(value, Some("no" | "none" | "0")) => Ok(()),
         fate => {
             note(options, word, fate);
             Ok(())
@@ -520,6 +520,8 @@ mod tests {
             "--cache-sim=yes",
             "--collect-jumps=yes",
             "--collect-bus=no",
+            "--dump-every-bb=0",
+            "--dump-every-bb=100000",
             "ls",
         ]);
         let noted: Vec<&str> = options
@@ -527,7 +529,7 @@ mod tests {
             .iter()
             .map(|(word, _)| word.as_str())
             .collect();
-        assert_eq!(noted, ["--collect-jumps=yes"]);
+        assert_eq!(noted, ["--collect-jumps=yes", "--dump-every-bb=100000"]);
         assert_eq!(
             parsed(&["--tool=callgrind", "--version", "--foo"]),
             Ok(Asked::Version)

@@ -7,11 +7,21 @@ pub(super) struct Item {
     pub(super) insn: Insn,
     pub(super) bytes: [u8; MAX_LEN],
     pub(super) pc: u64,
+    /// Bytes in the program: the instruction's own, but for client requests.
+    pub(super) len: u8,
 }
 
 impl Item {
+    pub(super) fn new(insn: Insn, bytes: [u8; MAX_LEN], pc: u64) -> Self {
+        Self {
+            insn,
+            bytes,
+            pc,
+            len: insn.len,
+        }
+    }
     pub(super) fn next(&self) -> u64 {
-        self.pc.wrapping_add(u64::from(self.insn.len))
+        self.pc.wrapping_add(u64::from(self.len))
     }
     pub(super) fn target(&self) -> u64 {
         self.next().wrapping_add_signed(i64::from(self.insn.rel))

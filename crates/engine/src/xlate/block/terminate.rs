@@ -6,7 +6,7 @@
 
 use super::count::Added;
 use super::operand::uses_gs;
-use super::{Builder, Config, End, Item, REQUEST_LEN, Source, record};
+use super::{Builder, Config, End, Item, Source, record};
 use crate::syscall_table::{self as nr, Answer};
 use crate::xlate::decode::{Insn, Kind, prefix};
 use crate::xlate::emit::{R11, RAX, RCX, SCRATCH, reaches};
@@ -127,11 +127,7 @@ impl Builder<'_, '_> {
                 let number = self.first_exit + self.block.exit_count as u32;
                 self.hot.set_gs32(offsets.exit_id, number);
                 self.hot.jump_gs(offsets.vector_special);
-                let next = match item.insn.kind {
-                    Kind::Request => item.pc.wrapping_add(REQUEST_LEN),
-                    _ => item.next(),
-                };
-                self.exit(next, 0, 0, None);
+                self.exit(item.next(), 0, 0, None);
             }
             _ => {
                 self.copy(item, here, 0);
