@@ -303,8 +303,10 @@ fn calls_without_redirection_are_calls() {
     };
     assert_eq!(answers, stdout(&real));
     let theirs = read("theirs");
+    // Callgrind does not know these calls for some, and has what comes behind them below what they called: as `work'2`.
     for function in ["nothing", "zero", "seven", "work", "original"] {
-        assert_eq!(own(&ours, function), own(&theirs, function), "{function}");
+        let cost = own(&theirs, function) + own(&theirs, &format!("{function}'2"));
+        assert_eq!(own(&ours, function), cost, "{function}");
     }
 }
 
