@@ -52,6 +52,8 @@ pub struct Symbols {
     /// The mapped file that [`SearchPath::binary`] is.
     placed: Option<MappedFile>,
     symbolizer: Symbolizer,
+    /// See [`Symbols::settled`].
+    settled: bool,
     /// Files whose debug information cannot be read.
     damaged: FxHashSet<PathBuf>,
     files: FxHashMap<MappedFile, Result<FoundFile, String>>,
@@ -110,11 +112,21 @@ impl Symbols {
         Self {
             search,
             placed: None,
-            symbolizer: Symbolizer::new(),
+            symbolizer: symbolizer(false),
+            settled: false,
             damaged: FxHashSet::default(),
             files: FxHashMap::default(),
             cache: FxHashMap::default(),
         }
+    }
+
+    /// For files that nobody replaces while names are looked for: each is looked at once, not for every address anew (a
+    /// short program has ten thousand).
+    #[must_use]
+    pub fn settled(mut self) -> Self {
+        self.settled = true;
+        self.symbolizer = symbolizer(true);
+        self
     }
 
     /// Decides which of the mapped files [`SearchPath::binary`] is: the one of its build id, else of its name, else (a
@@ -220,10 +232,14 @@ impl Symbols {
                 return found;
             }
             self.damaged.insert(path.to_owned());
-            self.symbolizer = Symbolizer::new();
+            self.symbolizer = symbolizer(self.settled);
         }
         Location::default()
     }
+}
+
+fn symbolizer(settled: bool) -> Symbolizer {
+    Symbolizer::builder().enable_auto_reload(!settled).build()
 }
 
 /// The program that [`SearchPath::binary`] names.

@@ -97,7 +97,7 @@ pub struct Names {
 impl Default for Names {
     fn default() -> Self {
         Self {
-            symbols: Symbols::new(SearchPath::default()),
+            symbols: Symbols::new(SearchPath::default()).settled(),
             modules: HashMap::new(),
             known: Vec::new(),
             jit: HashMap::new(),
