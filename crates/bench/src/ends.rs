@@ -42,7 +42,9 @@ extern "C" fn ends() {
         return;
     }
     let name = RUNNING.try_lock().ok().and_then(|mut name| name.take());
-    let who = name.map_or("something".to_owned(), |name| format!("the benchmark {name}"));
+    let who = name.map_or("something".to_owned(), |name| {
+        format!("the benchmark {name}")
+    });
     let _ = writeln!(
         std::io::stderr(),
         "error: {who} ended the process (exit): nothing was counted"

@@ -111,13 +111,18 @@ fn run() -> Result<ExitCode, Stop> {
 
 /// Says where the filters leave no case. No error: `cargo bench -- FILTER` asks every suite of the package, and ends at the
 /// first that fails.
-fn none_is_wanted(arguments: &Arguments, benchmarks: &[(String, &Benchmark)]) -> Result<bool, Stop> {
+fn none_is_wanted(
+    arguments: &Arguments,
+    benchmarks: &[(String, &Benchmark)],
+) -> Result<bool, Stop> {
     let wanted = |name: &str| arguments.wants(name);
     let mut names = BTreeSet::new();
     for (name, benchmark) in benchmarks {
         for case in cases(name, benchmark, &wanted, Task::List) {
             if let Some(twice) = names.replace(case.name) {
-                let why = format!("two cases are named {twice}: `args` must differ in what {{:?}} shows of them");
+                let why = format!(
+                    "two cases are named {twice}: `args` must differ in what {{:?}} shows of them"
+                );
                 return Err(Stop(USAGE, why));
             }
         }
@@ -198,7 +203,10 @@ impl Kept {
         let mut number = 0;
         let (path, mut file) = loop {
             // The name's length is part of the environment, which must be the same in every run.
-            let name = format!("truecount-bench-{:010}-{number:02}.json", std::process::id());
+            let name = format!(
+                "truecount-bench-{:010}-{number:02}.json",
+                std::process::id()
+            );
             let path = std::env::temp_dir().join(name);
             match std::fs::File::create_new(&path) {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < 99 => {

@@ -1,7 +1,7 @@
 //! Statuses, and the last failure of every thread with its cause and hint.
 
 use std::cell::{Cell, RefCell};
-use std::ffi::{CString, CStr, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use truecount::{Error, RecorderError};
 
@@ -80,7 +80,8 @@ impl From<Error> for Failed {
             .strip_suffix(&hint)
             .map_or(whole.as_str(), |cause| cause.trim_end_matches("; "))
             .to_owned();
-        if matches!(&error, Error::Open { source, .. } if source.cause() == truecount::perf::Cause::NoPmu) {
+        if matches!(&error, Error::Open { source, .. } if source.cause() == truecount::perf::Cause::NoPmu)
+        {
             hint += WITHOUT_A_PMU;
         }
         Self::new(status, cause, hint)
