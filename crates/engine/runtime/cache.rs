@@ -12,6 +12,7 @@ mod give_way;
 mod index;
 pub mod kept;
 mod links;
+mod literals;
 mod saved;
 mod sections;
 mod seldom;
@@ -35,7 +36,7 @@ pub use config::{CALL_OFFSETS, OFFSETS};
 use exits::Entry;
 pub use exits::Exit;
 use kept::Kept;
-use links::rotates;
+use links::ways;
 use sections::{CHUNK_BLOCKS, CHUNK_EXITS, Chunk, Section};
 use seldom::Seldom;
 use threads::Threads;
@@ -229,6 +230,7 @@ impl Cache {
             return None;
         }
         let at = self.section(pages, pc);
+        let literal = self.sections.get(at).literal();
         let mut section = *self.sections.get(at);
         let Some((number, first_exit)) = self.next_numbers(at) else {
             self.full(pc);
@@ -239,6 +241,7 @@ impl Cache {
         let mut hot = code(section.hot, 0x4000);
         let mut cold = code(section.cold, 0x4000);
         let mut config = self.config(number, once);
+        config.literal = literal;
         let side = self
             .side_of(exit)
             .filter(|side| reaches(side.branch + 4, hot.here()));
@@ -249,10 +252,8 @@ impl Cache {
         };
         let mut entry = None;
         if let Some(via) = via {
-            hot.put(&links::NUMBER);
-            let at = hot.here();
-            let patch = emit_entry(&mut hot, &OFFSETS, rotates(), via, pc, miss);
-            entry = Some((via, at, patch));
+            let code = emit_entry(&mut hot, &OFFSETS, ways(), via, pc, miss);
+            entry = Some((via, code));
         }
         let front = hot.here();
         if let Some(side) = side {
@@ -294,6 +295,11 @@ impl Cache {
         // Filling it has given numbers to the block only.
         let place = self.sections.get(at);
         (place.hot, place.cold) = (section.hot, section.cold);
+        if let Some(value) = built.literal {
+            // SAFETY: a place that the section has for it.
+            unsafe { (literal as *mut u64).write(value) };
+            place.take_literal();
+        }
         let front_first = config.pending != 0;
         let enter = if front_first { front } else { built.body };
         let direct = if front_first { built.body } else { front };
@@ -324,8 +330,8 @@ impl Cache {
         if side.is_some() && !compared {
             self.link_directly(exit, number, direct);
         }
-        if let Some((via, at, patch)) = entry {
-            self.add_entry(number, via, at, patch);
+        if let Some((via, code)) = entry {
+            self.add_entry(number, via, code);
         }
         self.enter_table(pages, pc, number, once);
         Some(number)

@@ -1,7 +1,7 @@
 //! The crossing between translated code and the runtime.
 //!
 //! Translated code arrives with every register the program's own, except RCX
-//! or the branch's register after an indirect branch that missed. The crossing saves the general registers, flags
+//! after an indirect branch that missed. The crossing saves the general registers, flags
 //! and XMM0-15 (all that baseline Rust code can touch; legacy SSE moves keep
 //! the upper halves of wider registers), changes to the runtime's stack and
 //! calls [`crate::dispatch::rt_dispatch`]. `rt_enter` is restartable: a signal
@@ -91,9 +91,10 @@ global_asm!(
     "rt_miss_memory: mov rcx, gs:[{spill}]",
     "mov dword ptr gs:[{kind}], 4",
     "jmp rt_save",
-    // The register held the target.
+    // The register holds the target.
     ".globl rt_miss_rax",
-    "rt_miss_rax: mov rax, gs:[{target}]",
+    "rt_miss_rax: mov rcx, gs:[{spill}]",
+    "mov gs:[{target}], rax",
     "mov dword ptr gs:[{kind}], 16",
     "jmp rt_save",
     ".globl rt_miss_rcx",
@@ -101,7 +102,8 @@ global_asm!(
     "mov dword ptr gs:[{kind}], 17",
     "jmp rt_save",
     ".globl rt_miss_rdx",
-    "rt_miss_rdx: mov rdx, gs:[{target}]",
+    "rt_miss_rdx: mov rcx, gs:[{spill}]",
+    "mov gs:[{target}], rdx",
     "mov dword ptr gs:[{kind}], 18",
     "jmp rt_save",
     ".globl rt_once",

@@ -29,6 +29,7 @@ pub fn start(allowed: bool) {
         | option::SITES
         | option::TRACE
         | option::ROTATES
+        | option::LOOPS
         | option::RANDOM
         | option::GETRANDOM
         | option::REQUESTS

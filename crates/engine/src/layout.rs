@@ -283,6 +283,8 @@ pub mod option {
     pub const READS_FS: u32 = 1 << 21;
     /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
     pub const ROTATES: u32 = 1 << 16;
+    /// The CPU's `loop` is fast: see there, too.
+    pub const LOOPS: u32 = 1 << 25;
 }
 
 /// States of [`Context::exec`].

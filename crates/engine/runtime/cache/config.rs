@@ -37,6 +37,7 @@ pub const CONFIG: Config = Config {
     in_turn: false,
     own_machine: false,
     own_random: false,
+    literal: 0,
     requests: false,
     components: 0,
     noting: None,

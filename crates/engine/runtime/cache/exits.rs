@@ -12,8 +12,8 @@ pub(super) struct Entry {
     /// Next entry of the block, of the bucket.
     pub(super) next: u32,
     pub(super) chain: u32,
-    /// Where its way on to the next of its bucket is patched, behind `at`.
-    onward: u16,
+    /// Where its way on to the next of its bucket is patched, counted from `at`.
+    onward: i16,
     pub(super) way: u8,
     /// It is in its bucket.
     pub(super) published: bool,
@@ -26,7 +26,7 @@ impl Entry {
             block,
             next,
             chain: NONE,
-            onward: patch.wrapping_sub(at) as u16,
+            onward: patch.wrapping_sub(at) as i16,
             way: way as u8,
             published: false,
         }
@@ -34,7 +34,7 @@ impl Entry {
 
     /// Where its way on to the next of its bucket is patched.
     pub(super) fn patch(&self) -> u64 {
-        self.at + u64::from(self.onward)
+        self.at.wrapping_add_signed(i64::from(self.onward))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::own_memory::{self, is_runtime};
 use crate::slots;
 use crate::xlate::block::Side;
 use crate::xlate::emit::reaches;
-use crate::xlate::entry::{Via, emit_entry};
+use crate::xlate::entry::{EntryCode, NUMBER, Via, Ways, emit_entry};
 
 impl Cache {
     /// Links an exit to a block, if a displacement reaches.
@@ -104,9 +104,9 @@ impl Cache {
         patch(side.branch, at);
     }
 
-    pub(super) fn add_entry(&mut self, block: u32, via: Via, at: u64, patch: u64) -> u32 {
+    pub(super) fn add_entry(&mut self, block: u32, via: Via, code: EntryCode) -> u32 {
         let next = self.blocks.get(block as usize).first_entry;
-        let entry = Entry::new(block, via.number(), at, patch, next);
+        let entry = Entry::new(block, via.number(), code.at, code.patch, next);
         let number = if self.free_entry == NONE {
             self.entries.push(entry) as u32
         } else {
@@ -118,7 +118,7 @@ impl Cache {
         };
         self.blocks.get(block as usize).first_entry = number;
         // SAFETY: in front of the entry's code; whoever emitted it left the room (`NUMBER`).
-        unsafe { ((at - NUMBER.len() as u64) as *mut u32).write_unaligned(number) };
+        unsafe { ((code.at - NUMBER.len() as u64) as *mut u32).write_unaligned(number) };
         number
     }
 
@@ -146,12 +146,10 @@ impl Cache {
                 return;
             }
             let mut cold = code(section.cold, 256);
-            cold.put(&NUMBER);
-            let start = cold.here();
-            let patch = emit_entry(&mut cold, &OFFSETS, rotates(), via, info.pc, miss);
+            let entry = emit_entry(&mut cold, &OFFSETS, ways(), via, info.pc, miss);
             cold.jmp(info.at(info.enter));
             section.cold = cold.here();
-            number = self.add_entry(block, via, start, patch);
+            number = self.add_entry(block, via, entry);
         }
         let entry = *self.entries.get(number as usize);
         let index = (info.pc & 0xffff) as usize;
@@ -283,26 +281,42 @@ impl Cache {
     }
 }
 
-/// Entries may use `rorx`.
-pub(super) fn rotates() -> bool {
-    slots::header().options & option::ROTATES != 0
+/// What entries may use.
+pub(super) fn ways() -> Ways {
+    let options = slots::header().options;
+    Ways {
+        rotates: options & option::ROTATES != 0,
+        loops: options & option::LOOPS != 0,
+    }
 }
 
-/// Redirects a branch: one aligned-enough store of its displacement.
+/// Redirects a branch. A jump to what follows becomes a `nop` (a branch that is taken costs some cycles where others are
+/// near), and a jump again. One store each: of the displacement, or of the quadword that all of the jump lies in.
 pub(super) fn patch(at: u64, to: u64) {
+    const JMP: u8 = 0xe9;
+    /// The first byte of `nop dword [rax+rax+0]`.
+    const NOP: u8 = 0x0f;
     let displacement = to.wrapping_sub(at + 4) as u32;
-    // SAFETY: emission keeps the four bytes in an aligned quadword, so that
-    // threads that run there see the old or the new branch. (A write that changes nothing would
-    // cost a copy of a page that came from disk.)
+    let (quadword, place) = ((at - 1) & !7, ((at - 1) & 7) as usize);
+    // SAFETY: emission keeps the four bytes in an aligned quadword, so that threads that run there see the old or the
+    // new branch. (A write that changes nothing would cost a copy of a page that came from disk.)
     unsafe {
-        if (at as *const u32).read_volatile() != displacement {
+        let mut bytes = (quadword as *const u64).read_volatile().to_le_bytes();
+        if let Some([code, rest @ ..]) = bytes.get_mut(place..place + 5)
+            && (*code == NOP || *code == JMP && displacement == 0)
+        {
+            let (first, others) = match displacement {
+                0 => (NOP, [0x1f, 0x44, 0, 0]),
+                _ => (JMP, displacement.to_le_bytes()),
+            };
+            *code = first;
+            rest.copy_from_slice(&others);
+            (quadword as *mut u64).write_volatile(u64::from_le_bytes(bytes));
+        } else if (at as *const u32).read_volatile() != displacement {
             (at as *mut u32).write_volatile(displacement);
         }
     }
 }
-
-/// In front of an entry's code: its number, so that the table is all there is to know of a bucket.
-pub(super) const NUMBER: [u8; 4] = [0; 4];
 
 /// The entry that a place of a table leads to, if it leads to one.
 fn first_entry(way: usize, index: usize) -> u32 {

@@ -50,6 +50,8 @@ pub(super) struct Section {
     cold_start: u64,
     hot_end: u64,
     cold_end: u64,
+    /// The next free place in a line of return addresses; 0: there is no such line.
+    pub(super) literal: u64,
     pub(super) first_chunk: u32,
     last_chunk: u32,
     area: u32,
@@ -169,6 +171,7 @@ impl Cache {
                 cold_start: base + HOT + place * cold + first,
                 hot_end: base + (place + 1) * hot,
                 cold_end: base + HOT + (place + 1) * cold,
+                literal: 0,
                 first_chunk: NONE,
                 last_chunk: NONE,
                 area: at as u32,

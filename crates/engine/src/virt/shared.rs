@@ -100,6 +100,7 @@ fn bits(options: &super::Options, blocks: bool, own_clock: bool) -> u32 {
         (calls.is_some(), option::CALLS),
         (calls.is_some_and(|calls| calls.sites), option::SITES),
         (rotates(), option::ROTATES),
+        (loops(), option::LOOPS),
         (options.in_turn, option::SCHEDULE),
         (options.regions.is_some(), option::REQUESTS),
     ];
@@ -362,4 +363,20 @@ fn rotates() -> bool {
     return is_x86_feature_detected!("bmi2");
     #[cfg(not(target_arch = "x86_64"))]
     return false;
+}
+
+/// Whether this CPU's `loop` is fast: one of AMD's (or Hygon's) with `rorx` beside it, so no older than Excavator, whose
+/// `loop` takes two operations and Zen's one (Intel's takes seven; Agner Fog's instruction tables).
+fn loops() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let amd = {
+        let name = core::arch::x86_64::__cpuid(0);
+        let name = [name.ebx, name.edx, name.ecx]
+            .map(u32::to_le_bytes)
+            .concat();
+        matches!(name.as_slice(), b"AuthenticAMD" | b"HygonGenuine")
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let amd = false;
+    rotates() && amd
 }

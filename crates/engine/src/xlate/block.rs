@@ -153,6 +153,8 @@ pub struct Block {
     pub taken: [u8; MAX_PARTS],
     /// Words that it notes of its references, the head included; 0: none.
     pub words: u16,
+    /// What is to be put at [`Config::literal`].
+    pub literal: Option<u64>,
 }
 
 /// Fixed facts of a run.
@@ -188,6 +190,8 @@ pub struct Config {
     pub own_machine: bool,
     /// The runtime answers `rdrand` and `rdseed`.
     pub own_random: bool,
+    /// Where a return address that a call pushes from memory is to be, 0: in the cold code.
+    pub literal: u64,
     /// Client requests are answered.
     pub requests: bool,
     /// With `own_machine`: components of the extended state that there are (XCR0).
@@ -235,6 +239,7 @@ pub fn build<'b>(
             part_count: 0,
             taken: [0; MAX_PARTS],
             words: 0,
+            literal: None,
         },
         words: 0,
         noted: 0,

@@ -131,10 +131,6 @@ impl<'a> Buffer<'a> {
     pub fn flags_from_rax(&mut self) {
         self.put(&[0x04, 0x7f, 0x9e]);
     }
-    /// `mov to, from` (64 bits), for the low eight registers.
-    pub fn move_register(&mut self, to: u8, from: u8) {
-        self.put(&[0x48, 0x89, 0xc0 | (from & 7) << 3 | to & 7]);
-    }
     /// The count through a register that is free (not RSP), flags untouched.
     pub fn count_through(&mut self, reg: u8, offset: u32, value: i32) {
         self.load_gs(offset, reg);
@@ -160,12 +156,9 @@ impl<'a> Buffer<'a> {
         self.put(&[0x0f, 0xb7, 0x04 | (reg & 7) << 3, 0x25]);
         self.put32(offset);
     }
-    /// `movzx reg32, reg16`.
-    pub fn low_word(&mut self, reg: u8) {
-        if reg >= 8 {
-            self.put(&[0x45]);
-        }
-        self.put(&[0x0f, 0xb7, 0xc0 | ((reg & 7) * 9)]);
+    /// `movzx to32, from16`, for the low eight registers.
+    pub fn low_word(&mut self, to: u8, from: u8) {
+        self.put(&[0x0f, 0xb7, 0xc0 | (to & 7) << 3 | from & 7]);
     }
     /// `jmp qword [reg*8+table]`; `reg` is not RSP.
     pub fn jump_table(&mut self, reg: u8, table: u32) {
@@ -227,8 +220,13 @@ impl<'a> Buffer<'a> {
             let pad = [0x2e; 3];
             self.put(pad.get(..8 - at as usize).unwrap_or(&[]));
         }
+        // A jump with the byte in front of them.
+        if skip == 1 && self.here() & 7 == 7 {
+            self.put(&[0x2e]);
+        }
     }
-    /// `jmp rel32`; returns the address of the displacement.
+    /// `jmp rel32`; returns the address of the displacement. All of its five bytes are in one quadword: so it can become a
+    /// `nop` where it would jump to what follows.
     pub fn jmp(&mut self, target: u64) -> u64 {
         self.align_patch(1);
         self.put(&[0xe9]);
@@ -283,6 +281,8 @@ mod tests {
             let mut buffer = Buffer::new(&mut bytes, 0x4000 + start);
             let at = buffer.jmp(0x4000);
             assert_eq!(at >> 3, (at + 3) >> 3, "start {start}");
+            // All of it: it can become a `nop`.
+            assert_eq!((at - 1) >> 3, (at + 3) >> 3, "start {start}");
         }
     }
 

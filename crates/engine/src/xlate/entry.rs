@@ -53,8 +53,8 @@ pub enum Via {
     /// A jump or call through memory or another register: the target is in the context; the scratch
     /// register is spilled.
     Memory,
-    /// A jump or call through RAX, RCX or RDX: the target is in the context, and
-    /// the register, spoilt on the way, is to hold it.
+    /// A jump or call through RAX or RDX, which holds the target; the scratch register is spilled. Or through
+    /// RCX, which is to hold the target again: that is in the context.
     Register(u8),
 }
 
@@ -89,37 +89,63 @@ impl Via {
     }
 }
 
-/// Writes an entry that checks for `pc`; where it differs, it goes to `miss`
-/// with the register spoilt as it came. Returns the address of the displacement
-/// to `miss`.
+/// What entries may use on this CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ways {
+    /// It has `rorx` (BMI2), which takes a word out of a register or a longer one in memory and leaves the flags.
+    pub rotates: bool,
+    /// Its `loop` costs no more than another branch that is not taken (AMD since Zen).
+    pub loops: bool,
+}
+
+/// Where an entry begins, and the address of the displacement to what follows in its bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryCode {
+    /// The entry.
+    pub at: u64,
+    /// The displacement.
+    pub patch: u64,
+}
+
+/// Writes an entry that checks for `pc`, with room for its number in front of it; where the target differs, it goes
+/// to `miss` with the register spoilt as it came.
 ///
 /// Flags stay as they are: after a miss they are those of a block that may want
 /// them. The table's index was the low word of the target, so the 32 bits above
 /// it decide; what is above bit 48 is zero in any address that can be executed.
 ///
 /// The load begins where the whole address was stored: some CPUs (Zen 4) forward a store to a load inside of it that
-/// begins elsewhere only after it has left for the cache, and every return then waits. `rotates`: the CPU has `rorx`
-/// (BMI2), which takes the word out of such a load and leaves the flags.
+/// begins elsewhere only after it has left for the cache, and every return then waits.
+///
+/// `jrcxz` is taken where the target is the right one, and a branch that is taken costs some cycles where others are
+/// near. With `loop` the way through is straight.
 pub fn emit_entry(
     code: &mut Buffer<'_>,
     offsets: &Offsets,
-    rotates: bool,
+    ways: Ways,
     via: Via,
     pc: u64,
     miss: u64,
-) -> u64 {
-    // Where RCX is not the register that was spoilt on the way, that one keeps it.
-    let keeper = match via {
-        Via::Register(reg) if reg != RCX => Some(reg),
-        _ => None,
-    };
-    if let Some(keeper) = keeper {
-        code.move_register(keeper, RCX);
+) -> EntryCode {
+    let mut patch = 0;
+    let onward = code.here();
+    if ways.loops {
+        patch = code.jmp(miss);
     }
-    match (via, rotates) {
+    code.put(&NUMBER);
+    let at = code.here();
+    match (via, ways.rotates) {
         // rorx rcx, [rsp-8], 16
         (Via::Ret, true) => code.put(&[0xc4, 0xe3, 0xfb, 0xf0, 0x4c, 0x24, 0xf8, 16]),
         (Via::Ret, false) => code.put(&[0x8b, 0x4c, 0x24, 0xfa]), // mov ecx, [rsp-6]
+        // rorx rcx, reg, 16
+        (Via::Register(reg), true) if reg != RCX => {
+            code.put(&[0xc4, 0xe3, 0xfb, 0xf0, 0xc8 | reg & 7, 16]);
+        }
+        (Via::Register(reg), false) if reg != RCX => {
+            code.store_gs(offsets.target, reg);
+            code.load_gs32(offsets.target + 2, RCX);
+        }
         (_, true) => {
             // rorx rcx, gs:[target], 16
             code.put(&[0x65, 0xc4, 0xe3, 0xfb, 0xf0, 0x0c, 0x25]);
@@ -128,35 +154,35 @@ pub fn emit_entry(
         }
         (_, false) => code.load_gs32(offsets.target + 2, RCX),
     }
+    let high = (pc >> 16) as u32;
     code.put(&[0x8d, 0x89]); // lea ecx, [rcx+displacement]
-    code.put(&((pc >> 16) as u32).wrapping_neg().to_le_bytes());
-    code.put(&[0xe3]); // jrcxz found
-    let displacement = code.here();
-    code.put(&[0]);
-    if let Some(keeper) = keeper {
-        code.move_register(RCX, keeper);
+    if ways.loops {
+        // 1, which `loop` takes down to 0, if it is this one.
+        code.put(&1u32.wrapping_sub(high).to_le_bytes());
+        let back = onward.wrapping_sub(code.here() + 2) as u8;
+        code.put(&[0xe2, back]);
+    } else {
+        code.put(&high.wrapping_neg().to_le_bytes());
+        let found = code.jrcxz();
+        patch = code.jmp(miss);
+        code.land(found);
     }
-    let patch = code.jmp(miss);
-    let found = code.here().wrapping_sub(displacement + 1) as u8;
-    code.patch8(displacement, found);
     match via {
-        Via::Ret | Via::Memory => code.load_gs(offsets.spill, SCRATCH),
-        Via::Register(reg) => {
-            if let Some(keeper) = keeper {
-                code.move_register(RCX, keeper);
-            }
-            code.mov_imm(reg, pc);
-        }
+        Via::Register(RCX) => code.mov_imm(RCX, pc),
+        _ => code.load_gs(offsets.spill, SCRATCH),
     }
-    patch
+    EntryCode { at, patch }
 }
+
+/// In front of an entry's code: its number, so that the table is all there is to know of a bucket.
+pub const NUMBER: [u8; 4] = [0; 4];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// The code of an entry, and its length.
-    fn entry(via: Via, rotates: bool) -> ([u8; 64], usize) {
+    fn entry(via: Via, ways: Ways) -> (EntryCode, [u8; 64], usize) {
         let offsets = Offsets {
             count: 0,
             lanes: 0,
@@ -175,40 +201,94 @@ mod tests {
         };
         let mut bytes = [0; 64];
         let mut code = Buffer::new(&mut bytes, 0x1000);
-        emit_entry(&mut code, &offsets, rotates, via, 0x7fff_f7d1_2345, 0x2000);
+        let at = emit_entry(&mut code, &offsets, ways, via, 0x7fff_f7d1_2345, 0x2000);
         assert!(!code.overflowed());
         let len = code.len();
-        (bytes, len)
+        (at, bytes, len)
     }
+
+    const ALL: [Ways; 4] = [
+        Ways {
+            rotates: false,
+            loops: false,
+        },
+        Ways {
+            rotates: true,
+            loops: false,
+        },
+        Ways {
+            rotates: false,
+            loops: true,
+        },
+        Ways {
+            rotates: true,
+            loops: true,
+        },
+    ];
 
     #[test]
     fn an_address_is_loaded_from_where_it_was_stored() {
-        // rorx rcx, [rsp-8], 16 and rorx rcx, gs:[0x48], 16
-        let (bytes, _) = entry(Via::Ret, true);
-        assert_eq!(bytes[..8], [0xc4, 0xe3, 0xfb, 0xf0, 0x4c, 0x24, 0xf8, 0x10]);
-        let (bytes, _) = entry(Via::Memory, true);
-        assert_eq!(
-            bytes[..12],
-            [
-                0x65, 0xc4, 0xe3, 0xfb, 0xf0, 0x0c, 0x25, 0x48, 0, 0, 0, 0x10
-            ]
-        );
-        // mov ecx, [rsp-6]
-        let (bytes, _) = entry(Via::Ret, false);
-        assert_eq!(bytes[..4], [0x8b, 0x4c, 0x24, 0xfa]);
+        for ways in ALL {
+            let code = |via| {
+                let (entry, bytes, _) = entry(via, ways);
+                let at = (entry.at - 0x1000) as usize;
+                assert_eq!(bytes[at - 4..at], NUMBER);
+                bytes[at..].to_vec()
+            };
+            if !ways.rotates {
+                // mov ecx, [rsp-6]
+                assert_eq!(code(Via::Ret)[..4], [0x8b, 0x4c, 0x24, 0xfa]);
+                continue;
+            }
+            // rorx rcx, [rsp-8], 16; rorx rcx, gs:[0x48], 16; rorx rcx, rdx, 16
+            let ret = [0xc4, 0xe3, 0xfb, 0xf0, 0x4c, 0x24, 0xf8, 0x10];
+            assert_eq!(code(Via::Ret)[..8], ret);
+            let memory = [
+                0x65, 0xc4, 0xe3, 0xfb, 0xf0, 0x0c, 0x25, 0x48, 0, 0, 0, 0x10,
+            ];
+            assert_eq!(code(Via::Memory)[..12], memory);
+            assert_eq!(code(Via::Register(1))[..12], memory);
+            let register = [0xc4, 0xe3, 0xfb, 0xf0, 0xca, 0x10];
+            assert_eq!(code(Via::Register(2))[..6], register);
+        }
     }
 
     #[test]
     fn an_entry_goes_on_behind_its_way_to_the_next() {
-        for rotates in [false, true] {
+        for ways in ALL {
             for via in [Via::Ret, Via::Memory, Via::Register(0), Via::Register(1)] {
-                let (bytes, len) = entry(via, rotates);
-                let branch = bytes.iter().position(|&byte| byte == 0xe9).unwrap();
-                // (0xe3 is in the encoding of `rorx`, too.)
-                let jump = bytes[..branch].iter().rposition(|&byte| byte == 0xe3);
-                let jump = jump.unwrap();
-                let target = jump + 2 + usize::from(bytes[jump + 1]);
-                assert!(target == branch + 5 && target < len, "{via:?} {bytes:02x?}");
+                let (entry, bytes, len) = entry(via, ways);
+                let (at, patch) = (
+                    (entry.at - 0x1000) as usize,
+                    (entry.patch - 0x1000) as usize,
+                );
+                let miss = u32::from_le_bytes(bytes[patch..patch + 4].try_into().unwrap());
+                assert_eq!(
+                    (bytes[patch - 1], miss),
+                    (0xe9, 0x2000 - 0x1004 - patch as u32)
+                );
+                // Behind `lea ecx, [rcx+…]`.
+                let lea = bytes
+                    .windows(2)
+                    .position(|pair| pair == [0x8d, 0x89])
+                    .unwrap();
+                let distance = u32::from_le_bytes(bytes[lea + 2..lea + 6].try_into().unwrap());
+                let high = 0x7fff_f7d1_u32;
+                let [branch, by] = bytes[lea + 6..lea + 8] else {
+                    panic!()
+                };
+                let target = (lea + 8).wrapping_add_signed(isize::from(by as i8));
+                if ways.loops {
+                    assert_eq!((branch, high.wrapping_add(distance)), (0xe2, 1));
+                    assert!(
+                        patch < at
+                            && target <= patch
+                            && bytes[target..patch - 1].iter().all(|&b| b == 0x2e)
+                    );
+                } else {
+                    assert_eq!((branch, high.wrapping_add(distance)), (0xe3, 0));
+                    assert!(target == patch + 4 && target < len);
+                }
             }
         }
     }

@@ -105,6 +105,7 @@ mod tests {
             in_turn: false,
             own_machine: false,
             own_random: false,
+            literal: 0,
             requests: false,
             components: 0,
             calls: None,

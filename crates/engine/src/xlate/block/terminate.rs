@@ -216,39 +216,41 @@ impl Builder<'_, '_> {
         self.jump_by_table(SCRATCH);
     }
 
-    /// `jmp reg`, `call reg`: the register itself indexes the table. Its value is
-    /// the address of the block it leads to, so the entry there knows it.
+    /// `jmp reg`, `call reg`: the target stays in the register, or in the context where that is RCX, which indexes the
+    /// table. Whoever arrives knows what RCX held: it is the address of the block.
     fn by_register(&mut self, item: &Item, reg: u8, counted: bool, total: Added) {
         let offsets = self.config.offsets;
         let here = self.hot.here();
         if item.insn.kind == Kind::CallInd {
             self.push(item.next());
         }
-        self.hot.store_gs(offsets.target, reg);
-        if counted {
-            self.hot.low_word(reg);
-        } else {
-            total.through(reg, self.hot, &offsets);
+        if reg != SCRATCH {
+            self.hot.store_gs(offsets.spill, SCRATCH);
         }
-        if self.config.calls.is_some() {
-            match item.insn.kind {
-                Kind::CallInd => self.note_call(None),
-                _ => self.note_jump(None),
-            }
+        if reg == SCRATCH || self.config.calls.is_some() {
+            self.hot.store_gs(offsets.target, reg);
         }
         if !counted {
-            self.hot.load_gs16(offsets.target, reg);
+            total.through(SCRATCH, self.hot, &offsets);
         }
-        self.table_jump(reg);
+        match item.insn.kind {
+            Kind::CallInd => self.note_call(None),
+            _ => self.note_jump(None),
+        }
+        if reg != SCRATCH || counted {
+            self.hot.low_word(SCRATCH, reg);
+        } else {
+            self.hot.load_gs16(offsets.target, SCRATCH);
+        }
+        self.table_jump(SCRATCH);
         self.record(here, item.insn.len);
     }
 
     fn ret(&mut self, item: &Item) {
         let imm = item.bytes.get(usize::from(item.insn.imm_at)).copied();
         if item.insn.opcode == 0xc3 {
-            self.hot.put(&[0x0f, 0xb7, 0x0c, 0x24]); // movzx ecx, word [rsp]
-            self.hot.put(&[0x48, 0x8d, 0x64, 0x24, 0x08]); // lea rsp, [rsp+8]
-            self.table_jump(SCRATCH);
+            self.hot.put(&[0x59]); // pop rcx
+            self.jump_by_table(SCRATCH);
         } else {
             let high = item.bytes.get(usize::from(item.insn.imm_at) + 1).copied();
             let extra = u16::from_le_bytes([imm.unwrap_or(0), high.unwrap_or(0)]);
@@ -303,7 +305,7 @@ impl Builder<'_, '_> {
     }
 
     fn jump_by_table(&mut self, reg: u8) {
-        self.hot.low_word(reg);
+        self.hot.low_word(reg, reg);
         self.table_jump(reg);
     }
 
@@ -319,9 +321,14 @@ impl Builder<'_, '_> {
             self.hot.put(&[0x68]);
             self.hot.put(&small.to_le_bytes());
         } else {
-            let literal = self.cold.here();
-            self.cold.put(&value.to_le_bytes());
             let end = self.hot.here() + 6;
+            let mut literal = self.config.literal;
+            if literal == 0 || !reaches(end, literal) {
+                literal = self.cold.here();
+                self.cold.put(&value.to_le_bytes());
+            } else {
+                self.block.literal = Some(value);
+            }
             self.hot.put(&[0xff, 0x35]);
             self.hot
                 .put(&(literal.wrapping_sub(end) as u32).to_le_bytes());
