@@ -131,6 +131,10 @@ impl<'a> Buffer<'a> {
     pub fn flags_from_rax(&mut self) {
         self.put(&[0x04, 0x7f, 0x9e]);
     }
+    /// `mov to, from` (64 bits), for the low eight registers.
+    pub fn move_register(&mut self, to: u8, from: u8) {
+        self.put(&[0x48, 0x89, 0xc0 | (from & 7) << 3 | to & 7]);
+    }
     /// The count through a register that is free (not RSP), flags untouched.
     pub fn count_through(&mut self, reg: u8, offset: u32, value: i32) {
         self.load_gs(offset, reg);
