@@ -284,7 +284,21 @@ pub mod option {
     /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
     pub const ROTATES: u32 = 1 << 16;
     /// The CPU's `loop` is fast: see there, too.
-    pub const LOOPS: u32 = 1 << 25;
+    pub const LOOPS: u32 = 1 << 26;
+
+    // No two share a bit.
+    const _: () = {
+        let mut rest: &[u32] = &[
+            BLOCKS, TRACE, CLOCK, MACHINE, RANDOM, GETRANDOM, SCHEDULE, REQUESTS, CALLS, SITES,
+            REFERENCES, ALLOCATIONS, FILTERED, READS_FS, ROTATES, LOOPS,
+        ];
+        let mut taken = 0;
+        while let [first, others @ ..] = rest {
+            assert!(first.is_power_of_two() && taken & *first == 0);
+            taken |= *first;
+            rest = others;
+        }
+    };
 }
 
 /// States of [`Context::exec`].
