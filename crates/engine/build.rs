@@ -19,6 +19,7 @@ fn main() {
         "src/heap.rs",
         "src/inputs.rs",
         "src/layout.rs",
+        "src/option.rs",
         "src/regions.rs",
         "src/limits.rs",
         "src/log.rs",

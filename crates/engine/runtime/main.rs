@@ -49,6 +49,8 @@ mod layout;
 mod limits;
 #[path = "../src/log.rs"]
 mod log;
+#[path = "../src/option.rs"]
+pub mod option;
 #[path = "../src/pmu/mod.rs"]
 mod pmu;
 #[path = "../src/regions.rs"]

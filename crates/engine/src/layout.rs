@@ -251,55 +251,7 @@ fn mark(bits: &[AtomicU32], slot: u32) {
     }
 }
 
-/// Bits of [`Header::options`].
-pub mod option {
-    /// Blocks count their executions instead of adding to the running total: several events, profiles.
-    pub const BLOCKS: u32 = 1;
-    /// Runtime writes a line a block and system call to stderr (debugging).
-    pub const TRACE: u32 = 2;
-    /// Clocks and the time stamp counter are the engine's own.
-    pub const CLOCK: u32 = 4;
-    /// Programs are shown another machine ([`crate::shown`]).
-    pub const MACHINE: u32 = 8;
-    /// The random devices and instructions are the engine's own.
-    pub const RANDOM: u32 = 16;
-    /// What `getrandom` gives is the engine's own.
-    pub const GETRANDOM: u32 = 1 << 23;
-    /// One thread of the whole run executes at a time (`schedule`); with [`CLOCK`].
-    pub const SCHEDULE: u32 = 64;
-    /// Client requests are answered (`runtime/requests.rs`).
-    pub const REQUESTS: u32 = 256;
-    /// A calling-context tree (`calls`); with [`BLOCKS`].
-    pub const CALLS: u32 = 128;
-    /// Call sites have nodes of their own in it.
-    pub const SITES: u32 = 1 << 22;
-    /// References of memory are noted (`xlate::references`); with [`BLOCKS`].
-    pub const REFERENCES: u32 = 1 << 20;
-    /// Calls of the program's allocator are noted, too (`heap`); with [`REFERENCES`].
-    pub const ALLOCATIONS: u32 = 1 << 24;
-    /// References that are known to add nothing are not noted, nor are blocks (`xlate::known`); with [`REFERENCES`].
-    pub const FILTERED: u32 = 1 << 25;
-    /// Programs may read their FS base (`rdfsbase`).
-    pub const READS_FS: u32 = 1 << 21;
-    /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
-    pub const ROTATES: u32 = 1 << 16;
-    /// The CPU's `loop` is fast: see there, too.
-    pub const LOOPS: u32 = 1 << 26;
-
-    // No two share a bit.
-    const _: () = {
-        let mut rest: &[u32] = &[
-            BLOCKS, TRACE, CLOCK, MACHINE, RANDOM, GETRANDOM, SCHEDULE, REQUESTS, CALLS, SITES,
-            REFERENCES, ALLOCATIONS, FILTERED, READS_FS, ROTATES, LOOPS,
-        ];
-        let mut taken = 0;
-        while let [first, others @ ..] = rest {
-            assert!(first.is_power_of_two() && taken & *first == 0);
-            taken |= *first;
-            rest = others;
-        }
-    };
-}
+pub use crate::option;
 
 /// States of [`Context::exec`].
 pub mod exec {

@@ -8,6 +8,7 @@ pub mod layout;
 pub mod limits;
 pub mod log;
 pub mod machine;
+pub mod option;
 pub mod pmu;
 pub mod regions;
 mod restartable;
