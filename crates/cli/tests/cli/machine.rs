@@ -181,11 +181,11 @@ fn the_size_of_memory_is_that_of_the_mappings() {
         shared > code && code > 100 && data > 20 && shared < all,
         "{first:?}"
     );
-    assert_eq!(closed, true);
+    assert!(closed);
     assert_eq!(told(&["--reproducible", "--no-cache"]).0, first);
     let (own, closed) = told(&[]);
     assert!(own[1] < own[0], "{own:?}");
-    assert_eq!(closed, false);
+    assert!(!closed);
 }
 
 /// The rings of io_uring let nobody say where they are mapped (Linux 6.5), and a machine places all mappings.
