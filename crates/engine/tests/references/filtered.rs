@@ -47,7 +47,7 @@ fn touch(facts: &mut Facts, pc: u64, operand: &Operand, run: Run) {
             }
             word += 8;
         }
-        if run.size.is_power_of_two() && at % u64::from(run.size) != 0 {
+        if run.size.is_power_of_two() && !at.is_multiple_of(u64::from(run.size)) {
             facts.code.entry(pc).or_default()[2] += 1;
         }
         if operand.form().is_none() {
@@ -70,7 +70,7 @@ impl Sink for Gathered {
                 facts.code.entry(instruction.pc).or_default()[0] += 1;
             }
             executed.references(at, |_, operand, run| {
-                touch(facts, instruction.pc, operand, run)
+                touch(facts, instruction.pc, operand, run);
             });
             if let Branch::Conditional { target } = instruction.branch
                 && at + 1 == executed.done
@@ -159,7 +159,7 @@ fn same(name: &str, source: &str, arguments: &[&str]) {
         let only = |one: &Facts, two: &Facts| -> Vec<String> {
             let known = |word: &(&_, &_)| two.words.contains_key(word.0);
             let rest = one.words.iter().filter(|word| !known(word));
-            rest.map(|(word, pc)| format!("{:#x} {word:x?}", pc))
+            rest.map(|(word, pc)| format!("{pc:#x} {word:x?}"))
                 .take(5)
                 .collect()
         };
