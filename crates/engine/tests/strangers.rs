@@ -147,7 +147,7 @@ fn children_in_a_namespace_of_process_ids_go_on_beside_the_schedule() {
 fn programs_with_very_many_arguments_begin() {
     let echo = Path::new("/bin/echo");
     if !echo.is_file() {
-        truecount_testing::skip!("echo", "no /bin/echo");
+        truecount_testing::skip!("tools", "no /bin/echo");
         return;
     }
     let machine = Machine::named("x86-64-v2").expect("a known one");

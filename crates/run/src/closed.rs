@@ -115,6 +115,11 @@ fn title_of(which: usize, detail: &str) -> String {
 }
 
 impl Closed {
+    /// Something came in that this factor would have held constant.
+    pub(crate) fn asked_for(&self, factor: Factor) -> bool {
+        self.inputs.iter().any(|input| input.factor == Some(factor))
+    }
+
     /// The verdict on a run. `aslr`: addresses were randomised; `whole`: the program ran to its own end.
     pub fn of(
         totals: &virt::Totals,

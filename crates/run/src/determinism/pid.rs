@@ -7,6 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use super::{Factor, Missing};
@@ -71,6 +72,13 @@ pub fn any(mut draw: impl FnMut(u64) -> u64) -> i32 {
 /// Whoever else chooses numbers by this file locks it (CRIU does, too), but not for long.
 const LOCKED_AT_MOST: Duration = Duration::from_secs(2);
 
+/// Whoever has the number already is waited for so long.
+const WAIT_AT_MOST: Duration = Duration::from_secs(1);
+
+fn no_such_process() -> bool {
+    io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
 /// A number that was chosen. Until this is dropped, or [`unlock`](Self::unlock) is called in a copy of this process,
 /// nobody who locks the file chooses another.
 #[derive(Debug)]
@@ -122,6 +130,19 @@ impl Chosen {
     pub fn again(&self) -> io::Result<()> {
         let last = self.wanted.saturating_sub(1).to_string();
         self.file.write_all_at(last.as_bytes(), 0)
+    }
+
+    /// Waits a while for whoever has the number: another run's program, mostly, and most of them are short. Where that was in
+    /// vain it is not done again, so that a row of runs beside a long one is not held up.
+    pub fn wait_for_it(&self) {
+        static IN_VAIN: AtomicBool = AtomicBool::new(false);
+        // SAFETY: signal 0 only asks.
+        let is_free = || unsafe { libc::kill(self.wanted, 0) } != 0 && no_such_process();
+        let begin = Instant::now();
+        while !IN_VAIN.load(Relaxed) && !is_free() {
+            std::thread::sleep(Duration::from_millis(2));
+            IN_VAIN.store(begin.elapsed() > WAIT_AT_MOST, Relaxed);
+        }
     }
 
     /// Another number than the chosen one, whatever its digits.

@@ -90,7 +90,11 @@ pub(super) fn execute(
     }
     let pid = i32::try_from(running.id())
         .map_err(|_| Refusal::Command(Error::new(ErrorKind::Setup, "the PID is out of range")))?;
-    missing.extend(chosen.and_then(|chosen| chosen.missed(pid)));
+    let as_long = chosen
+        .as_ref()
+        .is_some_and(|chosen| chosen.difference(pid).is_none());
+    let missed = chosen.and_then(|chosen| chosen.missed(pid));
+    missing.extend(missed.clone());
     let aslr_refused = !launch.keep_aslr && randomised(pid);
     let stopped = until_end(pid, signals, launch).map_err(|error| {
         let cause = format!("cannot wait for the program: {error}");
@@ -104,6 +108,10 @@ pub(super) fn execute(
     let whole = stopped.interrupted.is_none() && !stopped.timed_out;
     let aslr = launch.keep_aslr || aslr_refused;
     let mut closed = Closed::of(&outcome.totals, launch.fixed, &missing, aslr, whole);
+    // Another number of as many digits is nothing to a program that asks for none.
+    if as_long && !closed.asked_for(Factor::Pid) {
+        missing.retain(|each| Some(each) != missed.as_ref());
+    }
     let alive: BTreeSet<u32> = outcome
         .totals
         .threads
@@ -247,6 +255,7 @@ fn before_exec(command: &mut Command, signals: &Signals, launch: &Launch<'_>) {
 /// same time. Who has it for longer keeps it.
 fn choosing(chosen: Arc<Chosen>, wanted: Arc<AtomicI32>) -> BeforeStart {
     BeforeStart::new(move |tries| {
+        chosen.wait_for_it();
         let again = tries < BeforeStart::TRIES && chosen.again().is_ok();
         wanted.store(if again { chosen.number() } else { 0 }, Relaxed);
     })
