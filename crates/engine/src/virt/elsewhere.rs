@@ -1,13 +1,17 @@
 //! In place of `follow` where there is no virtual PMU: `available` has said so before anything here is
 //! asked for.
 
-use super::LaunchError;
 use super::shared::Shared;
+use super::{BeforeStart, LaunchError};
 use std::process::{Child, Command};
 use std::sync::Arc;
 
 /// Nothing is started.
-pub(super) fn first(_command: &mut Command, _shared: &Arc<Shared>) -> Result<Child, LaunchError> {
+pub(super) fn first(
+    _command: &mut Command,
+    _shared: &Arc<Shared>,
+    _before: Option<&BeforeStart>,
+) -> Result<Child, LaunchError> {
     Err(LaunchError::Unavailable)
 }
 
