@@ -73,7 +73,7 @@ pub(super) fn refusal(factor: Factor, directory: &Path) -> Option<String> {
         Factor::Cpu => {
             (allowed_cpus().len() < 2).then(|| "there is only one CPU to run on".to_owned())
         }
-        Factor::Pid => pid::choose(pid::held(), 0)
+        Factor::Pid => pid::choose(pid::held(), None)
             .err()
             .map(|error| pid::reason(&error)),
         _ => None,

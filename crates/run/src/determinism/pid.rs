@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use super::{Factor, Missing};
+use crate::runner::stop_pending;
 
 const LAST: &str = "/proc/sys/kernel/ns_last_pid";
 
@@ -133,13 +134,13 @@ impl Chosen {
     }
 
     /// Waits a while for whoever has the number: another run's program, mostly, and most of them are short. Where that was in
-    /// vain it is not done again, so that a row of runs beside a long one is not held up.
+    /// vain it is not done again, so that a row of runs beside a long one is not held up; nor does Ctrl-C wait for it.
     pub fn wait_for_it(&self) {
         static IN_VAIN: AtomicBool = AtomicBool::new(false);
         // SAFETY: signal 0 only asks.
         let is_free = || unsafe { libc::kill(self.wanted, 0) } != 0 && no_such_process();
         let begin = Instant::now();
-        while !IN_VAIN.load(Relaxed) && !is_free() {
+        while !IN_VAIN.load(Relaxed) && !is_free() && !stop_pending() {
             std::thread::sleep(Duration::from_millis(2));
             IN_VAIN.store(begin.elapsed() > WAIT_AT_MOST, Relaxed);
         }
@@ -167,11 +168,12 @@ impl Chosen {
     }
 }
 
-/// Makes `pid` the number of what starts after so many `threads`, if it is free.
+/// Makes `pid` the number of what starts after so many `threads`, if it is free; `None`: of what starts after
+/// [`Chosen::again`], so that no thread of ours takes it before.
 ///
 /// # Errors
 /// EPERM without CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN, ENOENT in kernels without it, EROFS in containers.
-pub fn choose(pid: i32, threads: i32) -> io::Result<Chosen> {
+pub fn choose(pid: i32, threads: Option<i32>) -> io::Result<Chosen> {
     let file = OpenOptions::new().read(true).write(true).open(LAST)?;
     let begin = Instant::now();
     // SAFETY: a plain call on a descriptor that is open.
@@ -181,8 +183,14 @@ pub fn choose(pid: i32, threads: i32) -> io::Result<Chosen> {
         std::thread::sleep(Duration::from_millis(1));
     }
     let before = last(&file);
-    let last = pid.saturating_sub(threads).saturating_sub(1);
-    file.write_all_at(last.to_string().as_bytes(), 0)?;
+    let last = match threads {
+        Some(threads) => Some(pid.saturating_sub(threads).saturating_sub(1)),
+        // Only to see whether we may.
+        None => before,
+    };
+    if let Some(last) = last {
+        file.write_all_at(last.to_string().as_bytes(), 0)?;
+    }
     Ok(Chosen {
         file,
         wanted: pid,

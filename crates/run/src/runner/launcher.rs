@@ -114,7 +114,7 @@ impl Launcher {
             false
         });
         // Last: whatever is started takes a number.
-        let chosen = choose_pid(launch.fixed, 0, &mut self.missing);
+        let chosen = choose_pid(launch.fixed, Some(0), &mut self.missing);
         let hold = hook.is_some() || calls.is_some();
         self.send(launch, program, hold, calls, in_turn)?;
         let pid = self.receive_pid()?;

@@ -140,6 +140,21 @@ impl Signals {
     }
 }
 
+/// Whether a stopping signal has arrived and waits to be taken: [`Signals`] keeps them blocked.
+pub(crate) fn stop_pending() -> bool {
+    // SAFETY: plain signal-set calls on locals.
+    unsafe {
+        let mut pending = MaybeUninit::<libc::sigset_t>::zeroed();
+        if libc::sigpending(pending.as_mut_ptr()) != 0 {
+            return false;
+        }
+        let pending = pending.assume_init();
+        STOPPING
+            .iter()
+            .any(|&signal| libc::sigismember(&raw const pending, signal) == 1)
+    }
+}
+
 /// Does something that may wait for others without end (opening a FIFO, writing to a pipe that nobody reads): the
 /// stopping signals are not blocked meanwhile, and end truecount.
 pub fn while_stoppable<T>(wait: impl FnOnce() -> T) -> T {

@@ -93,7 +93,7 @@ impl Source for Step {
             None => None,
         };
         missing.extend(launch.fixed.into_iter().flat_map(Fixed::only_virtual));
-        if let Some(chosen) = choose_pid(launch.fixed, 1, &mut missing) {
+        if let Some(chosen) = choose_pid(launch.fixed, Some(1), &mut missing) {
             // SAFETY: one async-signal-safe call on a value that the closure owns.
             unsafe {
                 command.pre_exec(move || {

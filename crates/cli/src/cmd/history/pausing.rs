@@ -3,18 +3,24 @@
 
 use std::mem::MaybeUninit;
 use std::process::Child;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// The group that stops with us; 0: none.
 static GROUP: AtomicI32 = AtomicI32::new(0);
+
+/// [`GROUP`] while a child is being made whose number we do not know yet.
+const BEING_MADE: i32 = -1;
+
+/// A stop was asked for meanwhile.
+static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// As long as it lives a child's group stops and goes on with us.
 pub(super) struct Pausing(());
 
 impl Pausing {
-    /// From now on; `child` leads a group.
-    pub(super) fn with(child: &Child) -> Self {
-        GROUP.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
+    /// To be called before a child is made: a stop that comes while it is being made waits for [`with`](Self::with).
+    pub(super) fn prepare() -> Self {
+        GROUP.store(BEING_MADE, Ordering::SeqCst);
         // SAFETY: plain calls on locals. Who was told to ignore stops (a shell without job control) goes on doing so.
         unsafe {
             let mut is = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
@@ -25,11 +31,24 @@ impl Pausing {
         }
         Self(())
     }
+
+    /// From now on `child` stops with us, which leads a group.
+    pub(super) fn with(&self, child: &Child) {
+        self.now(i32::try_from(child.id()).unwrap_or(0));
+    }
+
+    fn now(&self, group: i32) {
+        GROUP.store(group, Ordering::SeqCst);
+        if ASKED.swap(false, Ordering::SeqCst) {
+            // SAFETY: the signal that came before.
+            unsafe { libc::raise(libc::SIGTSTP) };
+        }
+    }
 }
 
 impl Drop for Pausing {
     fn drop(&mut self) {
-        GROUP.store(0, Ordering::SeqCst);
+        self.now(0);
     }
 }
 
@@ -50,6 +69,12 @@ extern "C" fn pause(_: libc::c_int) {
     // SAFETY: kill, raise and sigaction may be called in handlers; errno is left as it was.
     unsafe {
         let errno = *libc::__errno_location();
+        if group == BEING_MADE {
+            ASKED.store(true, Ordering::SeqCst);
+            install();
+            *libc::__errno_location() = errno;
+            return;
+        }
         if group > 0 {
             libc::kill(-group, libc::SIGTSTP);
         }

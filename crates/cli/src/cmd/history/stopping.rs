@@ -109,6 +109,7 @@ impl Stopping {
     /// Runs a command without showing what it prints; where it fails the line of it that tells most.
     pub(super) fn quietly(&self, command: &mut Command) -> Result<Result<(), String>, Failure> {
         self.check()?;
+        let paused = Pausing::prepare();
         // A group of its own: all of a build ends with it.
         let started = command
             .stdin(Stdio::null())
@@ -120,7 +121,7 @@ impl Stopping {
             let name = command.get_program().to_string_lossy().into_owned();
             Failure::new(125, format!("cannot start {name}: {error}"))
         })?;
-        let _paused = Pausing::with(&child);
+        paused.with(&child);
         let texts = [
             child.stdout.take().map(gather),
             child.stderr.take().map(gather),

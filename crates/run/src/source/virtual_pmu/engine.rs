@@ -68,7 +68,7 @@ pub(super) fn execute(
         Some(fixed) => Answers::prepare(&mut command, fixed.wanted()).map_err(Refusal::Command)?,
         None => None,
     };
-    let chosen = choose_pid(launch.fixed, 0, &mut missing).map(Arc::new);
+    let chosen = choose_pid(launch.fixed, None, &mut missing).map(Arc::new);
     let before = chosen.clone().map(|chosen| choosing(chosen, wanted));
     let start = Instant::now();
     let options = ask(options(launch)).before_start(before);
