@@ -11,6 +11,9 @@ pub mod machine;
 pub mod option;
 pub mod pmu;
 pub mod regions;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+mod proc_file;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 mod restartable;
 pub mod schedule;
 pub mod shown;

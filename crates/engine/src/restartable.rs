@@ -21,7 +21,7 @@ pub(crate) fn has_sequences(pid: i32) -> bool {
 
 /// Whether a library is loaded before the program's own that may have some.
 pub(crate) fn preloads_them(pid: i32) -> bool {
-    std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+    crate::proc_file::read(pid, "environ").is_ok_and(|environment| {
         environment
             .split(|&byte| byte == 0)
             .any(|entry| entry.starts_with(b"LD_PRELOAD=") && names_them(entry))

@@ -17,7 +17,6 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -77,7 +76,7 @@ pub(super) fn first(
         loop {
             match ptrace::wait() {
                 Ok(Event::Exec(tid)) => {
-                    return inject(&for_tracer, tid, 0).map_err(LaunchErrorKind::Inject);
+                    return inject(&for_tracer, tid, 0, |_| {}).map_err(LaunchErrorKind::Inject);
                 }
                 Ok(Event::Group(tid)) => drop(ptrace::listen(tid)),
                 Ok(Event::Signal(tid, signal)) => drop(ptrace::resume(tid, signal)),
@@ -225,6 +224,7 @@ impl Service {
         while self.active.load(Ordering::Acquire) != 0 && start.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(1));
         }
+        self.shared.followers.end();
     }
 }
 
@@ -268,11 +268,19 @@ fn follow_apart(shared: &Arc<Shared>, active: &Arc<AtomicU32>, slot: u32, child:
     const PAUSE: Duration = Duration::from_millis(20);
     // A limit of threads (RLIMIT_NPROC, pids cgroup): those that are there end before long.
     for _ in 0..250 {
-        let (shared, busy) = (Arc::clone(shared), Arc::clone(active));
         active.fetch_add(1, Ordering::AcqRel);
+        if shared.followers.give(slot) {
+            return true;
+        }
+        let (shared, busy) = (Arc::clone(shared), Arc::clone(active));
         let started = thread::Builder::new().stack_size(STACK).spawn(move || {
-            follow(&shared, slot, child);
-            busy.fetch_sub(1, Ordering::AcqRel);
+            let mut next = Some(slot);
+            while let Some(slot) = next {
+                let clean = follow(&shared, slot, child);
+                busy.fetch_sub(1, Ordering::AcqRel);
+                // Whoever is still traced is let go by the thread's end.
+                next = clean.then(|| shared.followers.next()).flatten();
+            }
         });
         if started.is_ok() {
             return true;
@@ -299,18 +307,18 @@ fn refuse(shared: &Shared, slot: u32) {
     }
 }
 
-/// Follows one thread through its `execve`.
-fn follow(shared: &Shared, slot: u32, child: u32) {
+/// Follows one thread through its `execve`; false: it may still be traced.
+fn follow(shared: &Shared, slot: u32, child: u32) -> bool {
     let Ok(context) = shared.map(slot) else {
-        return;
+        return true;
     };
     if context.save().load(Ordering::Acquire) == save::WANTED {
         shared.store.save(&context);
         futex::wake(context.save());
-        return;
+        return true;
     }
-    let (Ok(tid), Ok(pid)) = (i32::try_from(context.tid()), i32::try_from(context.pid())) else {
-        return;
+    let Ok(tid) = i32::try_from(context.tid()) else {
+        return true;
     };
     let seen = context.exec().compare_exchange(
         exec::WANTED,
@@ -319,7 +327,7 @@ fn follow(shared: &Shared, slot: u32, child: u32) {
         Ordering::Relaxed,
     );
     if seen.is_err() {
-        return; // asked twice, answered once
+        return true; // asked twice, answered once
     }
     let answer = |value| {
         context.exec().store(value, Ordering::Release);
@@ -327,27 +335,20 @@ fn follow(shared: &Shared, slot: u32, child: u32) {
     };
     if ptrace::seize(tid).is_err() {
         answer(exec::REFUSED);
-        return;
+        return true;
     }
     answer(exec::WATCHED);
     loop {
         match ptrace::wait() {
             Ok(Event::Exec(tid)) => {
-                let path = std::fs::read_link(format!("/proc/{tid}/exe"));
-                match inject(shared, tid, slot) {
-                    // Killed before its first instruction, it has executed none.
-                    Ok(()) | Err(InjectError::Gone) => {}
-                    Err(error) => left_out(shared, &path.unwrap_or_default(), &error),
-                }
-                return;
+                return inject(shared, tid, slot, |error| left_out(shared, tid, error)).is_ok();
             }
             Ok(Event::Group(tid)) => drop(ptrace::listen(tid)),
             Ok(Event::Signal(tid, libc::SIGTRAP))
                 if context.exec().load(Ordering::Acquire) == exec::FAILED =>
             {
                 answer(exec::NONE);
-                let _ = ptrace::detach(tid, 0);
-                return;
+                return ptrace::detach(tid, 0).is_ok();
             }
             Ok(Event::Signal(tid, signal)) => drop(ptrace::resume(tid, signal)),
             Ok(Event::Gone(gone)) => {
@@ -355,16 +356,20 @@ fn follow(shared: &Shared, slot: u32, child: u32) {
                 if u32::try_from(gone).ok() != Some(child) {
                     ptrace::reap(gone);
                 }
-                let _ = pid;
-                return;
+                return false;
             }
-            Err(_) => return,
+            Err(_) => return false,
         }
     }
 }
 
-/// Notes that the program runs on without being counted.
-fn left_out(shared: &Shared, path: &Path, error: &InjectError) {
+/// Notes that the program, which is still stopped, will run on without being counted.
+fn left_out(shared: &Shared, tid: i32, error: &InjectError) {
+    // Killed before its first instruction, it has executed none.
+    if matches!(error, InjectError::Gone) {
+        return;
+    }
+    let path = std::fs::read_link(format!("/proc/{tid}/exe")).unwrap_or_default();
     let header = shared.header();
     header.uncounted.fetch_add(1, Ordering::Relaxed);
     let why = match error {

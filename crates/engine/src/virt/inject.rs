@@ -13,19 +13,27 @@ use crate::layout::{
     ARENA_BASE, BOOT_STACK, CANNOT_START, Context, LOW, LOW_BYTES, REGION, RUNTIME_BASE, StartArgs,
     TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR,
 };
-use crate::{limits, restartable};
+use crate::{limits, proc_file, restartable};
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 
 /// Injects into the thread `tid`, stopped at its exec event, and detaches.
-/// `previous` is the slot it had before (0: none).
-pub(super) fn inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectError> {
+/// `previous` is the slot it had before (0: none). `failed` is told why it goes on natively, before it does.
+pub(super) fn inject(
+    shared: &Shared,
+    tid: i32,
+    previous: u32,
+    failed: impl FnOnce(&InjectError),
+) -> Result<(), InjectError> {
     let mut result = try_inject(shared, tid, previous);
     if result.is_err() {
         // Whatever failed, it may have been because the process was killed.
         if ptrace::regs(tid).is_err() {
             result = Err(InjectError::Gone);
+        }
+        if let Err(error) = &result {
+            failed(error);
         }
         if previous == 0 {
             // The run's first program: whoever started it is told, and may start it natively. So
@@ -206,7 +214,7 @@ fn unmap_vdso(remote: &Remote) {
 
 /// Keeps the command line that an image began with.
 fn note_command(shared: &Shared, tid: i32, slot: u32) {
-    let bytes = std::fs::read(format!("/proc/{tid}/cmdline")).unwrap_or_default();
+    let bytes = proc_file::read(tid, "cmdline").unwrap_or_default();
     let words: Vec<_> = bytes
         .strip_suffix(&[0])
         .unwrap_or(&bytes)
@@ -248,14 +256,11 @@ fn name_slot(shared: &Shared, tid: i32, slot: u32, previous: u32) -> Result<(), 
     for (to, from) in bytes.iter_mut().zip(name.bytes()) {
         *to = from;
     }
-    step(
-        "naming the slot",
-        shared.write(slot, offset_of!(Context, name), &bytes),
-    )?;
-    step(
-        "naming the slot's predecessor",
-        shared.write(slot, offset_of!(Context, previous), &previous.to_ne_bytes()),
-    )
+    let named = shared.map(slot).and_then(|context| {
+        context.write(offset_of!(Context, name), &bytes)?;
+        context.write(offset_of!(Context, previous), &previous.to_ne_bytes())
+    });
+    step("naming the slot", named)
 }
 
 /// Lets the runtime set itself up until its breakpoint; the reason if it cannot.

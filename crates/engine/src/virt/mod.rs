@@ -17,6 +17,8 @@ mod file_size;
 #[cfg_attr(not(target_arch = "x86_64"), path = "elsewhere.rs")]
 mod follow;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+mod followers;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 mod futex;
 mod image;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]

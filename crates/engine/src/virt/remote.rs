@@ -2,8 +2,10 @@
 
 use super::ptrace::{self, Event, Regs};
 use std::cell::Cell;
+use std::fs::File;
 use std::io;
 use std::iter::zip;
+use std::os::unix::fs::FileExt;
 
 /// What went wrong, and where.
 #[derive(Debug)]
@@ -98,16 +100,24 @@ pub(super) struct Remote {
     pub(super) sent: Cell<Option<libc::siginfo_t>>,
     /// Where the code is that makes the calls: in the page of the first instruction, which can be executed.
     code: u64,
-    original: [i64; CODE.len() / 8],
+    original: [u8; CODE.len()],
+    /// Its memory, whatever its protection; `None` where the kernel refuses that (Yama does not, some containers do).
+    memory: Option<File>,
 }
 
 impl Remote {
     pub(super) fn new(tid: i32, regs: Regs) -> Result<Self, InjectError> {
         let page_end = (regs.rip | 0xfff) + 1;
         let code = regs.rip.min(page_end - CODE.len() as u64);
-        let mut original = [0; CODE.len() / 8];
-        for (at, word) in original.iter_mut().enumerate() {
-            *word = step("reading code", ptrace::peek(tid, code + 8 * at as u64))?;
+        let memory = File::options().read(true).write(true);
+        let memory = memory.open(format!("/proc/{tid}/mem")).ok();
+        let mut original = [0; CODE.len()];
+        let read = memory.as_ref().map(|m| m.read_exact_at(&mut original, code));
+        if !matches!(read, Some(Ok(()))) {
+            for (at, word) in original.chunks_exact_mut(8).enumerate() {
+                let value = step("reading code", ptrace::peek(tid, code + 8 * at as u64))?;
+                word.copy_from_slice(&value.to_le_bytes());
+            }
         }
         Ok(Self {
             tid,
@@ -115,26 +125,30 @@ impl Remote {
             sent: Cell::new(None),
             code,
             original,
+            memory,
         })
     }
 
-    fn poke(&self, words: impl Iterator<Item = i64>) -> io::Result<()> {
-        for (at, word) in words.enumerate() {
-            ptrace::poke(self.tid, self.code + 8 * at as u64, word)?;
+    fn poke(&self, bytes: &[u8; CODE.len()]) -> io::Result<()> {
+        let written = self.memory.as_ref().map(|m| m.write_all_at(bytes, self.code));
+        if matches!(written, Some(Ok(()))) {
+            return Ok(());
+        }
+        let (words, _) = bytes.as_chunks::<8>();
+        for (at, word) in words.iter().enumerate() {
+            ptrace::poke(self.tid, self.code + 8 * at as u64, i64::from_le_bytes(*word))?;
         }
         Ok(())
     }
 
     /// Puts the code there that makes the calls.
     pub(super) fn enter(&self) -> Result<(), InjectError> {
-        let (words, _) = CODE.as_chunks::<8>();
-        let words = words.iter().map(|word| i64::from_le_bytes(*word));
-        step("writing code", self.poke(words))
+        step("writing code", self.poke(&CODE))
     }
 
     /// The program's code and registers are as they were.
     pub(super) fn leave(&self) -> Result<(), InjectError> {
-        let code = step("restoring code", self.poke(self.original.iter().copied()));
+        let code = step("restoring code", self.poke(&self.original));
         let regs = ptrace::set_regs(self.tid, &self.regs);
         code.and(step("restoring registers", regs))
     }

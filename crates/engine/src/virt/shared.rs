@@ -2,6 +2,7 @@
 
 use super::LaunchError;
 use super::context::{Mapped, MappedBytes, MappedContext};
+use super::followers::Followers;
 use super::image::write_image;
 use super::programs::Programs;
 use super::regions::Regions;
@@ -28,6 +29,7 @@ pub(super) struct Shared {
     pub store: Store,
     /// What is known of programs' files.
     pub programs: Programs,
+    pub followers: Followers,
     /// What is timed.
     pub watched: Option<Watched>,
     /// Which part of the run is counted.
@@ -198,6 +200,7 @@ impl Shared {
             header,
             store: Store::new(cache),
             programs: Programs::default(),
+            followers: Followers::default(),
             watched: options.times.clone(),
             regions: options.regions.clone(),
             commands: Mutex::default(),

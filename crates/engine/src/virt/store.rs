@@ -8,6 +8,7 @@ mod file;
 use super::context::MappedContext;
 use super::image::IMAGE;
 use super::programs::Program;
+use crate::proc_file;
 use crate::snapshot::hash;
 use crate::snapshot::save;
 use directory::Directory;
@@ -300,10 +301,10 @@ impl Store {
 fn is_ours(pid: i32) -> bool {
     // SAFETY: no arguments, cannot fail.
     let euid = unsafe { libc::geteuid() }.to_string();
-    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else {
+    let Ok(status) = proc_file::read(pid, "status") else {
         return false;
     };
-    status
+    String::from_utf8_lossy(&status)
         .lines()
         .find_map(|line| line.strip_prefix("Uid:"))
         .is_some_and(|ids| ids.split_whitespace().all(|id| id == euid))
@@ -311,9 +312,9 @@ fn is_ours(pid: i32) -> bool {
 
 /// Addresses are the same in every run: what a snapshot needs.
 fn is_fixed(pid: i32) -> bool {
-    let personality = std::fs::read_to_string(format!("/proc/{pid}/personality"))
+    let personality = proc_file::read(pid, "personality")
         .ok()
-        .and_then(|text| i64::from_str_radix(text.trim(), 16).ok());
+        .and_then(|text| i64::from_str_radix(std::str::from_utf8(&text).ok()?.trim(), 16).ok());
     personality.is_some_and(|bits| bits & i64::from(libc::ADDR_NO_RANDOMIZE) != 0)
         || std::fs::read_to_string("/proc/sys/kernel/randomize_va_space")
             .is_ok_and(|value| value.trim() == "0")
