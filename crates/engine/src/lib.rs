@@ -10,9 +10,9 @@ pub mod log;
 pub mod machine;
 pub mod option;
 pub mod pmu;
-pub mod regions;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 mod proc_file;
+pub mod regions;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 mod restartable;
 pub mod schedule;

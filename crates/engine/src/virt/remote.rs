@@ -109,10 +109,12 @@ impl Remote {
     pub(super) fn new(tid: i32, regs: Regs) -> Result<Self, InjectError> {
         let page_end = (regs.rip | 0xfff) + 1;
         let code = regs.rip.min(page_end - CODE.len() as u64);
-        let memory = File::options().read(true).write(true);
-        let memory = memory.open(format!("/proc/{tid}/mem")).ok();
+        let path = format!("/proc/{tid}/mem");
+        let memory = File::options().read(true).write(true).open(path).ok();
         let mut original = [0; CODE.len()];
-        let read = memory.as_ref().map(|m| m.read_exact_at(&mut original, code));
+        let read = memory
+            .as_ref()
+            .map(|m| m.read_exact_at(&mut original, code));
         if !matches!(read, Some(Ok(()))) {
             for (at, word) in original.chunks_exact_mut(8).enumerate() {
                 let value = step("reading code", ptrace::peek(tid, code + 8 * at as u64))?;
@@ -130,13 +132,20 @@ impl Remote {
     }
 
     fn poke(&self, bytes: &[u8; CODE.len()]) -> io::Result<()> {
-        let written = self.memory.as_ref().map(|m| m.write_all_at(bytes, self.code));
+        let written = self
+            .memory
+            .as_ref()
+            .map(|m| m.write_all_at(bytes, self.code));
         if matches!(written, Some(Ok(()))) {
             return Ok(());
         }
         let (words, _) = bytes.as_chunks::<8>();
         for (at, word) in words.iter().enumerate() {
-            ptrace::poke(self.tid, self.code + 8 * at as u64, i64::from_le_bytes(*word))?;
+            ptrace::poke(
+                self.tid,
+                self.code + 8 * at as u64,
+                i64::from_le_bytes(*word),
+            )?;
         }
         Ok(())
     }

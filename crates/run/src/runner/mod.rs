@@ -22,8 +22,8 @@ use std::time::Duration;
 pub use crate::result::{Exit, Usage};
 pub use launcher::{Hook, Launcher};
 pub use program::{exec_failure, known_format, resolve};
-pub(crate) use signals::{name as signal_name, stop_pending};
 pub use signals::{Signals, Stop, Stopping, while_stoppable};
+pub(crate) use signals::{name as signal_name, stop_pending};
 pub use words::{command_line, split};
 
 /// What to start, and how.
