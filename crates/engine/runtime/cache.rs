@@ -9,6 +9,7 @@ mod areas;
 mod config;
 mod exits;
 mod give_way;
+mod huge;
 mod index;
 pub mod kept;
 mod links;
@@ -35,6 +36,7 @@ use config::CONFIG;
 pub use config::{CALL_OFFSETS, OFFSETS};
 use exits::Entry;
 pub use exits::Exit;
+use huge::Huge;
 use kept::Kept;
 use links::ways;
 use sections::{CHUNK_BLOCKS, CHUNK_EXITS, Chunk, Section};
@@ -65,6 +67,7 @@ pub struct Cache {
     entries: Table<Entry>,
     free_entry: u32,
     seldom: Seldom,
+    huge: Huge,
     live: [(u64, u8); 512],
     /// Blocks of one instruction, to be used again: (address, number).
     once: [(u64, u32); 256],
@@ -141,6 +144,7 @@ impl Cache {
             entries: Table::new(),
             free_entry: NONE,
             seldom: Seldom::new(),
+            huge: Huge::new(),
             live: [(u64::MAX, 0); 512],
             once: [(0, NONE); 256],
             watches: [Watch { start: 0, end: 0 }; MAX_WATCHES],

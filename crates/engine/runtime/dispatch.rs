@@ -272,6 +272,7 @@ fn go(context: &mut Context, pc: u64, via: Option<Via>, exit: u32) {
 fn goto(engine: &mut Engine, context: &mut Context, pc: u64, via: Option<Via>, exit: u32) {
     context.pc = pc;
     let Engine { cache, pages, .. } = engine;
+    cache.enlarge_pages(slots::slot_of(context));
     let mut known = cache.find(pages, pc);
     // Where nothing can be executed the fault is raised natively: code there would run uncounted.
     if known.is_none() && !pages.readable(pc) && pages.is_executable_after_all(cache, pc) {

@@ -152,6 +152,8 @@ pub struct Header {
     pub apart: u64,
     /// Bytes that translated code may take in a process; 0: as many as by default.
     pub code_cache: u64,
+    /// Not 0: the kernel gives huge pages to who asks for them.
+    pub huge_pages: u32,
     /// The launcher is about to end and follows nobody any more.
     pub closed: AtomicU32,
     /// With [`option::CLOCK`]: how often a process's clock had to be set on after the real one.

@@ -21,6 +21,8 @@ pub(super) struct Area {
     pub(super) current: u32,
     /// Its sections, by place.
     pub(super) sections: [u32; Area::SECTIONS],
+    /// Which of its parts are on huge pages.
+    pub(super) huge: u32,
 }
 
 /// Where a table leads that has nothing: the runtime.
@@ -100,6 +102,7 @@ impl Cache {
             base: at,
             current: NONE,
             sections: [NONE; Area::SECTIONS],
+            huge: 0,
         };
         self.areas.claim(number);
         self.areas.push(area);

@@ -103,6 +103,10 @@ impl Section {
     pub(super) fn cold_end(&self) -> u64 {
         self.cold_end
     }
+    /// Whether all bytes of a range are code of its hot half.
+    pub(super) fn is_filled(&self, start: u64, end: u64) -> bool {
+        self.state == LIVE && self.hot_start <= start && end <= self.hot
+    }
     fn used(&self) -> u64 {
         match self.state {
             FREE | LOST => 0,

@@ -142,6 +142,7 @@ impl Shared {
             (*h).totals_fd = totals.as_raw_fd() as u32;
             (*h).image_fd = image.as_raw_fd() as u32;
             (*h).code_cache = options.code_cache;
+            (*h).huge_pages = u32::from(huge_pages());
             let calls = options.calls.filter(|_| plain);
             let blocks =
                 (options.per_block || calls.is_some() || options.references.is_some()) && plain;
@@ -358,6 +359,12 @@ fn references(options: &super::Options) -> u32 {
             references.filtered && options.regions.is_none() && options.calls.is_none(),
             option::FILTERED,
         )
+}
+
+/// Whether the kernel gives huge pages to who asks for them (kernel `Documentation/admin-guide/mm/transhuge.rst`).
+fn huge_pages() -> bool {
+    std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
+        .is_ok_and(|modes| !modes.contains("[never]"))
 }
 
 /// Whether this CPU has `rorx` (BMI2).
