@@ -36,7 +36,7 @@ mod tests {
         };
         same("cmdline");
         same("environ");
-        assert!(super::read(own, "maps").unwrap().len() > 4096);
+        assert!(super::read(own, "smaps").unwrap().len() > 4096);
         assert!(super::read(own, "nothing-of-this-name").is_err());
     }
 }

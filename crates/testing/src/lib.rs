@@ -107,6 +107,10 @@ pub const NEEDS: &[(&str, &str)] = &[
         "no-subtraction",
         "an event that counts interrupts, to be subtracted",
     ),
+    (
+        "huge-pages",
+        "a kernel that gives huge pages to who asks for them",
+    ),
     ("cpu-features", "instructions of newer CPUs (AVX …)"),
     ("profiles", "big region profiles (TRUECOUNT_PROFILES)"),
 ];

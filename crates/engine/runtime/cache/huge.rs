@@ -6,19 +6,20 @@
 //! Source: kernel `Documentation/admin-guide/mm/transhuge.rst`, mremap(2).
 
 use super::Cache;
-use super::areas::HOT;
 use crate::layout::LOW_BYTES;
+use crate::own_memory::{self, AREA};
 use crate::syscall_table as nr;
-use crate::{counts, own_memory, slots, sys};
+use crate::{counts, slots, sys};
 
 /// Bytes of a huge page.
 const HUGE: u64 = 2 << 20;
 /// Instructions that a thread has executed before the first part is moved: no short program pays for it …
-const FIRST: u64 = 300_000_000;
+const FIRST: u64 = 150_000_000;
 /// … and from one part to the next: moving one takes about as long as a tenth of these.
 const STEP: u64 = 20_000_000;
 /// When there was nothing to move.
 const LATER: u64 = 100_000_000;
+const _: () = assert!(AREA / HUGE <= u32::BITS as u64);
 /// Where no total is kept: visits to the runtime instead, each for so many instructions.
 const A_VISIT: u64 = 10_000;
 
@@ -107,7 +108,7 @@ impl Cache {
     fn next_part(&mut self) -> Option<(usize, u64)> {
         for at in 0..self.area_count {
             let area = *self.areas.get(at);
-            for part in (0..HOT / HUGE).filter(|part| area.huge >> part & 1 == 0) {
+            for part in (0..AREA / HUGE).filter(|part| area.huge >> part & 1 == 0) {
                 let start = area.base + part * HUGE;
                 let mut sections = self.sections.slice().iter();
                 if area.base.is_multiple_of(HUGE)

@@ -103,9 +103,11 @@ impl Section {
     pub(super) fn cold_end(&self) -> u64 {
         self.cold_end
     }
-    /// Whether all bytes of a range are code of its hot half.
+    /// Whether all bytes of a range are code of one of its halves.
     pub(super) fn is_filled(&self, start: u64, end: u64) -> bool {
-        self.state == LIVE && self.hot_start <= start && end <= self.hot
+        let inside = |from: u64, to: u64| from <= start && end <= to;
+        self.state == LIVE
+            && (inside(self.hot_start, self.hot) || inside(self.cold_start, self.cold))
     }
     fn used(&self) -> u64 {
         match self.state {
