@@ -13,7 +13,9 @@ use crate::{counts, slots, sys};
 
 /// Bytes of a huge page.
 const HUGE: u64 = 2 << 20;
-/// Instructions that a thread has executed before the first part is moved: no short program pays for it …
+/// Instructions that a thread has executed before the tables are moved, which every indirect branch reads …
+const TABLES: u64 = 40_000_000;
+/// … before the first part of the code is: no short program pays for it …
 const FIRST: u64 = 150_000_000;
 /// … and from one part to the next: moving one takes about as long as a tenth of these.
 const STEP: u64 = 20_000_000;
@@ -25,7 +27,7 @@ const A_VISIT: u64 = 10_000;
 
 /// How far it is.
 pub(super) struct Huge {
-    /// The number of instructions at which the next part is moved; 0: not asked for yet.
+    /// The number of instructions at which the next part is moved.
     due: u64,
     visits: u64,
     /// The tables are moved.
@@ -35,7 +37,7 @@ pub(super) struct Huge {
 impl Huge {
     pub(super) const fn new() -> Self {
         Self {
-            due: FIRST,
+            due: TABLES,
             visits: 0,
             tables: false,
         }
@@ -87,6 +89,7 @@ impl Cache {
         self.huge.due = done + STEP;
         if !self.huge.tables {
             self.huge.tables = true;
+            self.huge.due = self.huge.due.max(FIRST);
             let at = own_memory::low().next_multiple_of(HUGE);
             if at + HUGE <= own_memory::low() + LOW_BYTES && !replace(at) {
                 self.huge.due = u64::MAX;
