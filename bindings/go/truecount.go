@@ -27,6 +27,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"truecount/internal/known"
@@ -64,7 +65,7 @@ func (e *OpenError) Error() string {
 	hint := "see `truecount check`"
 	switch e.Errno {
 	case syscall.ENOENT, syscall.EOPNOTSUPP, syscall.ENODEV:
-		hint = "this machine has no PMU that counts it; run by `go test -exec 'truecount run --'`, which counts instructions:u without one"
+		hint = "no PMU here counts it; run by `go test -exec 'truecount run --'`, which counts instructions:u without one, and with `-e branches:u` before the last -- these, too"
 	case syscall.EACCES, syscall.EPERM:
 		hint = "kernel.perf_event_paranoid or a container forbids it; count user mode only (:u), or lower it"
 	case syscall.EMFILE:
@@ -278,19 +279,13 @@ const mostCounted = 1000
 // instructions/op. Where nothing counts, the benchmark is skipped with the reason.
 func Bench(b *testing.B, f func()) { BenchEvent(b, "instructions:u", f) }
 
-// BenchEvent is Bench for another event. One that does not exist fails the benchmark.
+// BenchEvent is Bench for another event. One that does not exist fails the benchmark. A benchmark may count several, one
+// after the other: all are reported.
 func BenchEvent(b *testing.B, event string, f func()) {
 	b.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	c, err := Open(event)
-	var misspelt *EventError
-	if errors.As(err, &misspelt) {
-		b.Fatal(err)
-	}
-	if err != nil {
-		b.Skip(err)
-	}
+	c := opened(b, event)
 	defer c.Close()
 	least := ^uint64(0)
 	// The first call makes what is made once. Four are counted before the timer is reset, which reads the memory's statistics
@@ -321,8 +316,85 @@ func BenchEvent(b *testing.B, event string, f func()) {
 		}
 	}
 	b.StopTimer()
+	report(b, event, least)
+}
+
+// BenchSetup is Bench for an f that takes what setup gives, anew for each call: setup is neither counted nor in ns/op.
+func BenchSetup[T any](b *testing.B, setup func() T, f func(T)) {
+	b.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c := opened(b, "instructions:u")
+	defer c.Close()
+	least := ^uint64(0)
+	var taken time.Duration
+	// One closure for all calls: what it keeps is not made in what is counted.
+	var input T
+	call := func() { f(input) }
+	input = setup()
+	call()
+	for i := -4; i < b.N; i++ {
+		if i == 0 {
+			b.ResetTimer()
+			taken = 0
+		}
+		input = setup()
+		begun := time.Now()
+		if i >= mostCounted {
+			call()
+			taken += time.Since(begun)
+			continue
+		}
+		count, err := c.Measure(call)
+		taken += time.Since(begun)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if count < least {
+			least = count
+		}
+	}
+	b.StopTimer()
+	report(b, "instructions:u", least)
+	b.ReportMetric(float64(taken.Nanoseconds())/float64(b.N), "ns/op")
+}
+
+// A counter for a benchmark, which ends where there is none.
+func opened(b *testing.B, event string) *Counter {
+	b.Helper()
+	c, err := Open(event)
+	var misspelt *EventError
+	if errors.As(err, &misspelt) {
+		b.Fatal(err)
+	}
+	if err != nil {
+		b.Skip(err)
+	}
+	return c
+}
+
+var (
+	// What benchmarks that run have reported: ResetTimer takes it away.
+	reported     = map[*testing.B]map[string]float64{}
+	reportedLock sync.Mutex
+)
+
+func report(b *testing.B, event string, least uint64) {
 	name, _, _ := strings.Cut(event, ":")
-	b.ReportMetric(float64(least), name+"/op")
+	reportedLock.Lock()
+	defer reportedLock.Unlock()
+	if reported[b] == nil {
+		reported[b] = map[string]float64{}
+		b.Cleanup(func() {
+			reportedLock.Lock()
+			defer reportedLock.Unlock()
+			delete(reported, b)
+		})
+	}
+	reported[b][name+"/op"] = float64(least)
+	for unit, value := range reported[b] {
+		b.ReportMetric(value, unit)
+	}
 }
 
 const inside = "TRUECOUNT_GO_INSIDE"

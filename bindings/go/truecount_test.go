@@ -2,6 +2,7 @@ package truecount
 
 import (
 	"errors"
+	"flag"
 	"os"
 	"runtime"
 	"strings"
@@ -223,6 +224,64 @@ func TestAnErrorSaysWhatToDo(t *testing.T) {
 	err := &OpenError{"instructions:u", 2}
 	if text := err.Error(); !strings.Contains(text, "truecount run") || !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(text)
+	}
+}
+
+// A benchmark of 20 calls.
+func benchmark(t *testing.T, f func(b *testing.B)) testing.BenchmarkResult {
+	t.Helper()
+	times := flag.Lookup("test.benchtime").Value
+	before := times.String()
+	defer times.Set(before)
+	if err := times.Set("20x"); err != nil {
+		t.Fatal(err)
+	}
+	return testing.Benchmark(f)
+}
+
+func TestABenchmarkReportsAllThatItCounts(t *testing.T) {
+	open(t, "instructions:u")
+	result := benchmark(t, func(b *testing.B) {
+		Bench(b, func() { known.Loop(1000) })
+		BenchEvent(b, "page-faults:u", nothing)
+		BenchEvent(b, "task-clock:u", nothing)
+	})
+	for _, unit := range []string{"instructions/op", "page-faults/op", "task-clock/op"} {
+		if _, there := result.Extra[unit]; !there {
+			t.Errorf("no %s in %v", unit, result.Extra)
+		}
+	}
+	if len(reported) != 0 {
+		t.Errorf("%d benchmarks are kept", len(reported))
+	}
+}
+
+func TestSetupIsNotCounted(t *testing.T) {
+	open(t, "instructions:u")
+	count := func(turns uint64) float64 {
+		made := 0
+		result := benchmark(t, func(b *testing.B) {
+			made = 0
+			BenchSetup(b, func() uint64 {
+				made++
+				known.Loop(turns)
+				return turns
+			}, func(uint64) { known.Loop(1000) })
+			if made != b.N+5 {
+				t.Errorf("setup ran %d times for %d calls", made, b.N)
+			}
+		})
+		if !(result.Extra["ns/op"] > 0) {
+			t.Error(result)
+		}
+		return result.Extra["instructions/op"]
+	}
+	first := count(1000)
+	if first < 2000 || first > 2100 {
+		t.Error(first)
+	}
+	if again := count(10_000); again != first {
+		t.Errorf("%v, with ten times the setup %v", first, again)
 	}
 }
 

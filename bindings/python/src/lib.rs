@@ -108,7 +108,11 @@ impl Counter {
     fn point(&self, py: Python<'_>) -> PyResult<u64> {
         // SAFETY: has no requirements: the handle is compared before it is used.
         let point = unsafe { truecount_read_any(self.slot()) };
-        if point == NONE { Err(failed(py)) } else { Ok(point) }
+        if point == NONE {
+            Err(failed(py))
+        } else {
+            Ok(point)
+        }
     }
 
     fn counted(&self, py: Python<'_>, start: u64, end: u64) -> PyResult<u64> {
@@ -237,9 +241,7 @@ impl Counter {
     fn total(&self, py: Python<'_>) -> PyResult<u64> {
         let mut count = 0;
         // SAFETY: the pointer is to a local.
-        checked(py, unsafe {
-            truecount_count(self.slot(), &raw mut count)
-        })?;
+        checked(py, unsafe { truecount_count(self.slot(), &raw mut count) })?;
         Ok(count)
     }
 
@@ -380,7 +382,7 @@ fn known_loop(iterations: u64) -> u64 {
 }
 
 /// Runs a program under the virtual PMU, with addresses held constant, and with `reproducible` clocks and random bytes,
-/// too; gives its exit status (negative: the signal).
+/// too; `per_block`: it may count more than instructions. Gives its exit status (negative: the signal).
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[pyfunction]
 fn run_virtual(
@@ -388,9 +390,10 @@ fn run_virtual(
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     reproducible: bool,
+    per_block: bool,
 ) -> PyResult<i32> {
-    use truecount_engine::virt::{Options, run_held_constant_with};
     use std::os::unix::process::ExitStatusExt as _;
+    use truecount_engine::virt::{Options, run_held_constant_with};
     let Some((program, arguments)) = arguments.split_first() else {
         return Err(pyo3::exceptions::PyValueError::new_err("no program to run"));
     };
@@ -399,7 +402,8 @@ fn run_virtual(
     let options = Options::default()
         .own_clock(reproducible)
         .own_random(reproducible)
-        .own_getrandom(reproducible);
+        .own_getrandom(reproducible)
+        .per_block(per_block);
     let outcome = py.detach(|| run_held_constant_with(&mut command, options));
     let outcome = outcome.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
     let status = outcome.status;
@@ -410,7 +414,7 @@ fn run_virtual(
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 #[pyfunction]
-fn run_virtual(_: Vec<OsString>, _: Vec<(OsString, OsString)>, _: bool) -> PyResult<i32> {
+fn run_virtual(_: Vec<OsString>, _: Vec<(OsString, OsString)>, _: bool, _: bool) -> PyResult<i32> {
     Err(PyRuntimeError::new_err(
         "the virtual PMU needs x86-64 Linux; on this machine counters need a PMU",
     ))

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import sys
 import threading
+import warnings
 
 import pytest
 
@@ -151,6 +152,16 @@ def test_what_runs_later_is_not_counted_as_a_call():
             truecount.measure(function)
     with pytest.raises(TypeError, match="runs none of its code"):
         truecount.counted(coroutine)
+
+    class Later:
+        async def __call__(self):
+            pass
+
+    # Who gives a coroutine has run none of it, whatever it is itself.
+    for function in (Later(), lambda: coroutine(), functools.wraps(coroutine)(lambda: coroutine())):
+        with warnings.catch_warnings(), pytest.raises(TypeError, match="runs none of its code"):
+            warnings.simplefilter("error")
+            truecount.measure(function)
     assert truecount.measure(lambda: asyncio.run(coroutine()), runs=1, warmup=0).count > 1000
     for wrong in ({"runs": 0}, {"warmup": -1}):
         with pytest.raises(ValueError):
@@ -170,6 +181,60 @@ def test_the_decorator_counts_calls():
         return 1
 
     assert other() == 1 and len(other.counts) == 1
+
+
+def test_the_decorator_counts_what_classes_have():
+    class Things:
+        @truecount.counted
+        @staticmethod
+        def static(n):
+            return sum(range(n))
+
+        @truecount.counted
+        @classmethod
+        def of_class(cls, n):
+            return cls, n
+
+        @truecount.counted("instructions:u")
+        def method(self, n):
+            return n
+
+    assert Things.static(100) == 4950 == Things().static(100) and len(Things.static.counts) == 2
+    assert Things.of_class(3) == (Things, 3) and len(Things.of_class.counts) == 1
+    assert Things().method(4) == 4 and len(Things.method.counts) == 1
+    for wrong in (property(len), None, 5):
+        with pytest.raises(TypeError, match="counted decorates functions"):
+            truecount.counted(wrong)
+
+
+def test_what_setup_gives_is_looked_at():
+    assert truecount.measure(sorted, setup=lambda: (([2, 1],), {"reverse": True})).result == [2, 1]
+    assert truecount.measure(sorted, [2, 1], setup=lambda: None).result == [1, 2]
+    for wrong in (5, "ab", [2, 1], (1, 2, 3), ([1], 2)):
+        with pytest.raises(TypeError, match="setup gives None or"):
+            truecount.measure(sorted, setup=lambda: wrong)
+    # The function's own arguments of such names.
+    assert truecount.measure(dict, function=1, self=2).result == {"function": 1, "self": 2}
+
+
+def test_texts_are_in_the_words_of_python():
+    c = truecount.counter()
+    texts = []
+    for wrong in (
+        lambda: truecount.counter("instructions:u,page-faults"),
+        lambda: truecount.counter("L1-dcache-load-misses:u"),
+        lambda: c.between(2**64 - 1, 0),
+    ):
+        with pytest.raises(truecount.Error) as raised:
+            wrong()
+        texts.append(str(raised.value))
+    assert not any(word in " ".join(texts) for word in ("CounterSet", "truecount_", "TRUECOUNT_", "`truecount run"))
+    if c.source == "virtual":
+        assert "python -m truecount -e branches:u" in texts[1]
+        with pytest.raises(RuntimeError, match="under the virtual PMU already"):
+            truecount.run_virtual([sys.executable, "-c", ""])
+    with pytest.raises(TypeError, match="a list"):
+        truecount.run_virtual("true")
 
 
 def test_what_a_counter_says_of_itself():
@@ -316,6 +381,10 @@ def test_the_fixture_measures(truecount):
 def test_the_fixture_has_the_interface_of_pytest_benchmark(benchmark):
     assert benchmark.pedantic(sorted, args=([2, 1],), rounds=3, warmup_rounds=20) == [1, 2]
     assert len(benchmark.measured.counts) == 3
+
+
+def test_the_fixture_passes_every_name_on(truecount):
+    assert truecount(dict, function=1, event=2) == {"function": 1, "event": 2}
 
 
 @pytest.mark.truecount(max_instructions=10_000_000)

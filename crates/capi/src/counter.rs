@@ -29,22 +29,26 @@ impl<T> Drop for Open<T> {
 /// All that a thread has opened of one kind.
 pub(crate) struct Table<T> {
     places: Vec<Option<Open<T>>>,
+    /// The places that are empty.
+    free: Vec<usize>,
 }
 
 impl<T> Table<T> {
     pub(crate) const fn new() -> Self {
-        Self { places: Vec::new() }
+        Self {
+            places: Vec::new(),
+            free: Vec::new(),
+        }
     }
 
     pub(crate) fn add(&mut self, kind: Kind, inner: T) -> Result<&'static Slot, Failed> {
-        let place = match self.places.iter().position(Option::is_none) {
-            Some(place) => place,
-            None => {
-                self.places.push(None);
-                self.places.len() - 1
-            }
-        };
+        let place = self.free.last().copied().unwrap_or(self.places.len());
         let slot = Slot::take(kind, u32::try_from(place).unwrap_or(u32::MAX))?;
+        if place == self.places.len() {
+            self.places.push(None);
+        } else {
+            self.free.pop();
+        }
         if let Some(entry) = self.places.get_mut(place) {
             *entry = Some(Open {
                 slot,
@@ -89,6 +93,7 @@ impl<T> Table<T> {
         let place = self.place(slot, kind)?;
         if let Some(entry) = self.places.get_mut(place) {
             *entry = None;
+            self.free.push(place);
         }
         Ok(())
     }

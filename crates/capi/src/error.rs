@@ -80,6 +80,9 @@ impl From<Error> for Failed {
             .strip_suffix(&hint)
             .map_or(whole.as_str(), |cause| cause.trim_end_matches("; "))
             .to_owned();
+        if matches!(&error, Error::NotOne { .. }) {
+            "name one event, or open several by truecount_group_open()".clone_into(&mut hint);
+        }
         if matches!(&error, Error::Open { source, .. } if source.cause() == truecount::perf::Cause::NoPmu)
         {
             hint += WITHOUT_A_PMU;

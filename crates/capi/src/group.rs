@@ -173,6 +173,13 @@ pub unsafe extern "C" fn truecount_group_stop(
                     "pass an array of truecount_group_len() numbers; the region is still open",
                 ));
             }
+            if counts.is_null() {
+                return Err(Failed::new(
+                    Status::Argument,
+                    "counts is NULL",
+                    "pass an array of truecount_group_len() numbers; the region is still open",
+                ));
+            }
             group.open = open;
             let Some(start) = group.starts.get(open) else {
                 return Ok(());

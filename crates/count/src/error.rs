@@ -40,6 +40,11 @@ pub enum Error {
         /// The event.
         event: String,
     },
+    /// The program runs under truecount's virtual PMU, which sees nothing of the kernel.
+    UserModeAlone {
+        /// The event.
+        event: String,
+    },
     /// The event opened, but cannot be read from user space as asked.
     NoUserRead {
         /// The event.
@@ -121,8 +126,11 @@ impl Error {
             Self::SystemWide { .. } => "count it system-wide (`truecount stat -a`)".into(),
             Self::Open { source, .. } | Self::Read { source, .. } => source.hint().to_string(),
             Self::NotVirtual { .. } => {
-                "count what instructions are (instructions:u, branches:u), or run without it on a machine with a PMU".into()
+                "count instructions:u, or branches:u by `truecount run -e branches:u -- PROGRAM`; else run without it on a \
+                 machine with a PMU"
+                    .into()
             }
+            Self::UserModeAlone { .. } => "add :u to the event (instructions:u)".into(),
             Self::NoUserRead { .. } => "use Mode::Auto or Mode::Syscall".into(),
             Self::NothingToSubtract { .. } => "use instructions:u".into(),
             Self::SilentInterrupts { .. } => {
@@ -176,6 +184,10 @@ impl Error {
             Self::NotVirtual { event } => write!(
                 f,
                 "cannot count {event}: the virtual PMU that this program runs under counts no such event"
+            ),
+            Self::UserModeAlone { event } => write!(
+                f,
+                "cannot count {event}: the virtual PMU that this program runs under counts user mode alone"
             ),
             Self::NoUserRead { event, reason } => {
                 write!(f, "{event} cannot be read from user space: {reason}")

@@ -323,7 +323,7 @@ impl Options {
     }
 
     fn opened(&self, event: &Named, attr: &EventAttr, patience: bool) -> Result<Part, Error> {
-        let fail = |source| parts::refused(&self.kernel, &event.name, source);
+        let fail = |source| parts::refused(&self.kernel, &event.name, attr, source);
         let options = OpenOptions::default();
         let opened =
             Event::open_with(&self.kernel, attr, Target::CallingThread, options).map_err(fail)?;

@@ -22,13 +22,29 @@ const MARK_OFFSET: usize = 1016;
 const TRIES: u32 = 64;
 
 /// Why `event` could not be opened. Under the virtual PMU the kernel's side knows nothing of why: there `ENOENT` means
-/// that it has no such event, whatever PMU the machine has.
-pub(crate) fn refused(kernel: &SharedKernel, event: &str, source: truecount_perf::Error) -> Error {
+/// that it has no such event, whatever PMU the machine has, and what it counts it counts in user mode alone.
+pub(crate) fn refused(
+    kernel: &SharedKernel,
+    event: &str,
+    attr: &EventAttr,
+    source: truecount_perf::Error,
+) -> Error {
     let event = event.to_owned();
-    if source.errno() == Some(Errno::ENOENT) && under_virtual(kernel) {
-        return Error::NotVirtual { event };
+    let pmus = [
+        truecount_events::generic::TYPE_HARDWARE,
+        truecount_events::generic::TYPE_RAW,
+    ];
+    match source.errno() {
+        Some(Errno::ENOENT) if under_virtual(kernel) => Error::NotVirtual { event },
+        Some(Errno::EACCES | Errno::EOPNOTSUPP)
+            if !attr.get_exclude_kernel()
+                && pmus.contains(&attr.get_type())
+                && under_virtual(kernel) =>
+        {
+            Error::UserModeAlone { event }
+        }
+        _ => Error::Open { event, source },
     }
-    Error::Open { event, source }
 }
 
 /// Whether the events of this program are the virtual PMU's, which always counts instructions.

@@ -463,4 +463,11 @@ fn an_event_that_the_virtual_pmu_lacks_is_its_lack() {
         text.contains("virtual PMU") && text.contains("; ") && !text.contains("no PMU"),
         "{text}"
     );
+    // It sees nothing of the kernel, whatever perf_event_paranoid says.
+    for event in ["instructions", "instructions:k", "r00c0"] {
+        let error = Options::new().open::<Fence>(event);
+        let error = error.map(|_| ()).unwrap_err();
+        assert!(matches!(error, Error::UserModeAlone { .. }), "{error:?}");
+        assert!(error.to_string().contains(":u"), "{error}");
+    }
 }

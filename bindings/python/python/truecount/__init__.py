@@ -144,7 +144,7 @@ class Measured:
         return f"<{self.count}{spread} {self.event} ({self.source}), {len(self.counts)} calls>"
 
 
-def measure(function, *args, event="instructions:u", runs=5, warmup=16, setup=None, **kwargs):
+def measure(function, /, *args, event="instructions:u", runs=5, warmup=16, setup=None, **kwargs):
     """Calls a function `warmup` times uncounted and `runs` times counted. `setup()`, called before every call, may give
     ``(args, kwargs)`` for it; it is not counted."""
     return _measure(function, args, kwargs, event, runs, warmup, setup)
@@ -158,12 +158,28 @@ def _check_runs(function):
     """A call of a generator or coroutine runs none of its code: its count would be nothing's."""
     while isinstance(function, functools.partial):
         function = function.func
-    code = getattr(function, "__code__", None)
+    code = getattr(function, "__code__", None) or getattr(getattr(type(function), "__call__", None), "__code__", None)
     if getattr(code, "co_flags", 0) & _RUNS_LATER:
-        raise TypeError(
-            f"a call of {function.__name__} runs none of its code: count what runs it "
-            "(lambda: list(f()), lambda: asyncio.run(f()))"
-        )
+        raise _runs_later(function)
+
+
+def _runs_later(function):
+    return TypeError(
+        f"a call of {getattr(function, '__name__', type(function).__name__)} runs none of its code: count what runs it "
+        "(lambda: list(f()), lambda: asyncio.run(f()))"
+    )
+
+
+def _given(setup, args, kwargs):
+    """What a function is called with after its setup."""
+    given = setup()
+    if given is None:
+        return args, kwargs
+    if isinstance(given, tuple) and len(given) == 2:
+        args, kwargs = given
+        if isinstance(args, (tuple, list)) and isinstance(kwargs, dict):
+            return args, kwargs
+    raise TypeError(f"setup gives None or (args, kwargs), such as ((1, 2), {{}}), not {given!r:.100}")
 
 
 def _measure(function, args, kwargs, event, runs, warmup, setup=None):
@@ -181,10 +197,13 @@ def _measure(function, args, kwargs, event, runs, warmup, setup=None):
                 c._call_overhead = 0
                 c._call_overhead = min(c.call(gc.isenabled)[0] for _ in range(_WARM))
             for turn in range(warmup + runs):
-                given = setup() if setup is not None else None
-                if given is not None:
-                    args, kwargs = given
+                if setup is not None:
+                    args, kwargs = _given(setup, args, kwargs)
                 count, result = c.call(function, tuple(args), kwargs or None)
+                if isinstance(result, types.CoroutineType):
+                    # Of a lambda, say, or of what wraps a coroutine's function.
+                    result.close()
+                    raise _runs_later(function)
                 if turn >= warmup:
                     counts.append(count)
         return Measured(c, counts, result)
@@ -198,6 +217,10 @@ def counted(event="instructions:u"):
     def decorate(function):
         import collections
 
+        if isinstance(function, (staticmethod, classmethod)):
+            return type(function)(decorate(function.__func__))
+        if not callable(function):
+            raise TypeError(f"counted decorates functions, not {type(function).__name__}")
         _check_runs(function)
         own = threading.local()
         counts = collections.deque(maxlen=1000)
@@ -215,7 +238,7 @@ def counted(event="instructions:u"):
         wrapper.counts = counts
         return wrapper
 
-    if callable(event):
+    if not isinstance(event, str):
         function, event = event, "instructions:u"
         return decorate(function)
     return decorate
@@ -284,10 +307,15 @@ def regions(path, events=("instructions:u",)):
     return _Regions(path, events)
 
 
-def run_virtual(arguments, environment=None, reproducible=False):
+def run_virtual(arguments, environment=None, reproducible=False, events="instructions:u"):
     """Runs a program under the virtual PMU; gives its exit status (negative: its signal). What makes identical runs
     of Python differ is held constant: addresses, and the seed of hashes (PYTHONHASHSEED=0, unless it is set). With
-    `reproducible` clocks go on by instructions, and random bytes are the same in every run: for tests."""
+    `reproducible` clocks go on by instructions, and random bytes are the same in every run: for tests. `events`: what
+    the program will count (branches:u is not there otherwise)."""
+    if isinstance(arguments, (str, bytes)):
+        raise TypeError("arguments is a list: the program, and each of its arguments")
+    if _is_virtual():
+        raise RuntimeError("this program runs under the virtual PMU already: what it starts does, too")
     given = dict(environment or {})
     if "PYTHONHASHSEED" not in given and "PYTHONHASHSEED" not in os.environ:
         given["PYTHONHASHSEED"] = "0"
@@ -295,7 +323,23 @@ def run_virtual(arguments, environment=None, reproducible=False):
     given.setdefault("PYTHONDONTWRITEBYTECODE", "1")
     given["TRUECOUNT_PYTHON_INSIDE"] = "1"
     with _interrupts_for_the_program():
-        return _truecount.run_virtual([os.fsdecode(a) for a in arguments], sorted(given.items()), reproducible)
+        return _truecount.run_virtual(
+            [os.fsdecode(a) for a in arguments],
+            sorted(given.items()),
+            reproducible,
+            any(event.strip() != "instructions:u" for event in events.split(",")),
+        )
+
+
+def _is_virtual():
+    """Whether it is the virtual PMU that counts here."""
+    try:
+        c = Counter("instructions:u")
+    except NotAvailableError:
+        return False
+    virtual = c.source == "virtual"
+    c.close()
+    return virtual
 
 
 @contextlib.contextmanager
@@ -319,12 +363,16 @@ def _interrupts_for_the_program():
 
 def _main():
     arguments = sys.argv[1:]
+    events = "instructions:u"
+    if len(arguments) > 1 and arguments[0] == "-e":
+        events, arguments = arguments[1], arguments[2:]
     if not arguments or arguments[0] in ("-h", "--help"):
-        print("usage: python -m truecount [-m MODULE | SCRIPT] [ARGUMENT ...]\n"
-              "Runs a Python program under the virtual PMU, where truecount counts without a PMU.")
+        print("usage: python -m truecount [-e EVENTS] [-m MODULE | SCRIPT] [ARGUMENT ...]\n"
+              "Runs a Python program under the virtual PMU, where truecount counts without a PMU: instructions:u, and with\n"
+              "-e branches:u these, too.")
         return 0 if arguments else 2
     try:
-        status = run_virtual([sys.executable, *arguments])
+        status = run_virtual([sys.executable, *arguments], events=events)
     except RuntimeError as error:
         print(f"truecount: {error}", file=sys.stderr)
         return 1

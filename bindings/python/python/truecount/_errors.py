@@ -59,14 +59,25 @@ _KINDS = {
 }
 
 
+_WORDS = {
+    "`truecount run -- PROGRAM`": "`python -m truecount PROGRAM` (or `pytest --truecount=virtual`)",
+    "`truecount run -e branches:u -- PROGRAM`": "`python -m truecount -e branches:u PROGRAM` "
+    "(or `pytest --truecount=virtual --truecount-event=branches:u`)",
+    "name one event, or open several by truecount_group_open()": "name one event, and take a counter for each",
+    "one of the two points is TRUECOUNT_INVALID": "one of the two is no point",
+    "look at truecount_error_message() after such a read": "pass what read() gave",
+}
+
+
 def in_python(hint):
-    """A hint of the C interface in the words of this one."""
-    own = "`python -m truecount PROGRAM` (or `pytest --truecount=virtual`)"
-    return None if hint is None else hint.replace("`truecount run -- PROGRAM`", own)
+    """A text of the C interface in the words of this one."""
+    for c, own in _WORDS.items() if hint else ():
+        hint = hint.replace(c, own)
+    return hint
 
 
 def make(status, cause, hint):
     """The exception of a status of the C interface."""
-    error = _KINDS.get(status, Error)(cause, in_python(hint))
+    error = _KINDS.get(status, Error)(in_python(cause), in_python(hint))
     error.status = status
     return error

@@ -11,8 +11,8 @@ import pytest
 import truecount as _truecount_package
 
 _INSIDE = "TRUECOUNT_PYTHON_INSIDE"
-#: What a test counted.
-_COUNTED: "pytest.StashKey[list]" = pytest.StashKey()
+#: Of a test: what it counted. (The stash of tests begins with pytest 7.)
+_COUNTED = "_truecount_counted"
 
 
 def pytest_addoption(parser):
@@ -22,6 +22,13 @@ def pytest_addoption(parser):
         choices=("native", "virtual"),
         default="native",
         help="who counts: the machine's PMU, or the virtual PMU, under which pytest then runs itself again",
+    )
+    group.addoption(
+        "--truecount-event",
+        metavar="EVENT",
+        default="instructions:u",
+        help="what is counted where no mark says it (instructions:u); the virtual PMU counts branches:u only where it is "
+        "named here, also as one more (instructions:u,branches:u)",
     )
     group.addoption("--truecount-json", metavar="FILE", help="write the counts to FILE, also as a baseline")
     group.addoption("--truecount-pyperf", metavar="FILE", help="write the counts to FILE in the format of pyperf")
@@ -106,13 +113,15 @@ def _made_before(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config):
-    if config.getoption("--truecount") != "virtual" or os.environ.get(_INSIDE):
+    if config.getoption("--truecount") != "virtual" or os.environ.get(_INSIDE) or _truecount_package._is_virtual():
         return None
     arguments = [*_started(), *_own_cache(config), *_joined(map(os.fspath, config.invocation_params.args))]
     try:
         # pytest keeps the times that tests take: they are in memory, and move what comes after them.
         with _made_before(config):
-            status = _truecount_package.run_virtual(arguments, reproducible=True)
+            status = _truecount_package.run_virtual(
+                arguments, reproducible=True, events=config.getoption("--truecount-event")
+            )
     except RuntimeError as error:
         raise pytest.UsageError(f"--truecount=virtual: {error}") from error
     return 128 - status if status < 0 else status
@@ -157,11 +166,12 @@ class Benchmark:
     def __init__(self, node):
         self._node = node
         self._options = _options(node) or {}
-        self.event = self._options.get("event", "instructions:u")
+        usual, _, _ = node.config.getoption("--truecount-event").partition(",")
+        self.event = self._options.get("event", usual.strip())
         self.measured = None
         self.extra_info = {}
 
-    def __call__(self, function, *args, **kwargs):
+    def __call__(self, function, /, *args, **kwargs):
         return self._measure(function, args, kwargs)
 
     def pedantic(self, target, args=(), kwargs=None, setup=None, rounds=5, warmup_rounds=16, iterations=1):
@@ -182,7 +192,8 @@ class Benchmark:
         if self.measured is not None:
             raise RuntimeError("a test measures one function: it has measured one already")
         try:
-            prepare = None if setup is None else lambda: setup() or (args, kwargs)
+            # To pytest-benchmark everything that is false says nothing.
+            prepare = None if setup is None else lambda: setup() or None
             measured = _truecount_package._measure(function, args, kwargs, self.event, rounds, warmup, prepare)
         except _truecount_package.NotAvailableError as error:
             pytest.skip(f"not counted: {error} (pytest --truecount=virtual counts without a PMU)")
@@ -203,7 +214,7 @@ class Benchmark:
         if self.extra_info:
             result["extra_info"] = self.extra_info
         # The report takes it to whoever writes it: under pytest-xdist that is another process.
-        self._node.stash.setdefault(_COUNTED, []).append(result)
+        vars(self._node).setdefault(_COUNTED, []).append(result)
         self._judge(result)
 
     def _judge(self, result):
@@ -303,8 +314,7 @@ def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
     if call.when != "call":
         return
-    counted = item.stash.get(_COUNTED, [])
-    item.stash[_COUNTED] = []
+    counted = vars(item).pop(_COUNTED, [])
     report.truecount = counted
     if report.passed and not counted and item.get_closest_marker("truecount") is not None:
         # Else its limits would be kept by nobody.

@@ -292,6 +292,7 @@ fn the_wheel_counts_in_a_fresh_environment() {
     marks_are_kept(&environment, &tests);
     files_are_whole_or_as_they_were(&environment, &tests);
     interrupts_end_the_tests(&environment, &tests);
+    other_events_are_counted(&environment, &tests);
 
     // Natively the same tests count by a PMU, or say why they are skipped.
     let (status, said) = pytest(&[limits, "-rs"], "0");
@@ -454,6 +455,50 @@ fn interrupts_end_the_tests(environment: &Environment, tests: &Path) {
                 .join("results/part.json")
                 .exists()
         );
+    }
+}
+
+/// Branches are counted by the virtual PMU where they are asked for before it starts; and it starts once.
+fn other_events_are_counted(environment: &Environment, tests: &Path) {
+    let events = tests.join("events.py");
+    let events = events.to_str().unwrap();
+    let json = "--truecount-json=results/events.json";
+    let (status, said) = environment.pytest(&["--truecount=virtual", events, "-rs"], "0");
+    assert_eq!(status, Some(0), "{said}");
+    assert!(
+        said.contains("1 passed, 1 skipped") && said.contains("--truecount-event=branches:u"),
+        "{said}"
+    );
+    for (asked, branches) in [("branches:u", 2), ("instructions:u, branches:u", 1)] {
+        let asked = format!("--truecount-event={asked}");
+        let (status, said) =
+            environment.pytest(&["--truecount=virtual", &asked, events, json], "0");
+        assert_eq!(status, Some(0), "{said}");
+        let counted =
+            std::fs::read_to_string(environment.scratch.path().join("results/events.json"))
+                .unwrap();
+        assert_eq!(
+            counted.matches("\"branches:u\"").count(),
+            branches,
+            "{counted}"
+        );
+    }
+    let output = Command::new(&environment.python)
+        .current_dir(environment.scratch.path())
+        .args(["-m", "truecount", "-e", "branches:u", "-c"])
+        .arg("import truecount; print(truecount.counter('branches:u').source)")
+        .output()
+        .unwrap();
+    assert_eq!(text(&output), "virtual\n");
+    // Who is under the virtual PMU already is counted by that one.
+    let mut command = Command::new(&environment.python);
+    command
+        .current_dir(environment.scratch.path())
+        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
+        .args(["--truecount=virtual", events]);
+    if let Some(output) = crate::support::inside_of(&mut command) {
+        let said = text(&output);
+        assert!(said.contains("1 passed, 1 skipped"), "{said}");
     }
 }
 

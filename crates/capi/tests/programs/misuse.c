@@ -115,6 +115,9 @@ static void recorders(const char *event, const char *path)
     expect("too many events", truecount_recorder_open(path, "zero;zero;zero;zero;zero", &r), TRUECOUNT_ARGUMENT);
 }
 
+enum { MANY = 1000 };
+static const truecount_counter *many[MANY];
+
 int main(int argc, char **argv)
 {
     const char *event = argc > 1 ? argv[1] : "wall-time";
@@ -138,6 +141,8 @@ int main(int argc, char **argv)
     invalid("read of what never opened", truecount_read(none), TRUECOUNT_CLOSED);
     expect("close of what never opened", truecount_close(none), TRUECOUNT_CLOSED);
     expect("several events", truecount_open("page-faults,task-clock", &none), TRUECOUNT_EVENT);
+    if (!strstr(truecount_error_hint(), "truecount_group_open()"))
+        failures++;
     expect("no text", truecount_open(NULL, &none), TRUECOUNT_ARGUMENT);
     expect("not UTF-8", truecount_open("\xff\xfe", &none), TRUECOUNT_ARGUMENT);
     expect("nowhere to put it", truecount_open(event, NULL), TRUECOUNT_ARGUMENT);
@@ -169,6 +174,7 @@ int main(int argc, char **argv)
         wait(&status);
         expect("the group's child", status, 0);
         expect("too little room", truecount_group_stop(g, counts, 0), TRUECOUNT_ARGUMENT);
+        expect("nowhere to put counts", truecount_group_stop(g, NULL, 8), TRUECOUNT_ARGUMENT);
         expect("stop", truecount_group_stop(g, counts, 8), TRUECOUNT_OK);
         if (truecount_group_name(g, 1) || !truecount_group_name(g, 0))
             failures++;
@@ -203,6 +209,20 @@ int main(int argc, char **argv)
     expect("close after close", truecount_close(c), TRUECOUNT_CLOSED);
     for (i = 0; i < 300; i++) {
         if (truecount_open("zero", &again) != TRUECOUNT_OK || truecount_close(again) != TRUECOUNT_OK)
+            failures++;
+    }
+    /* Many at once, closed in another order, their places used again. */
+    for (i = 0; i < MANY; i++) {
+        if (truecount_open("zero", &many[i]) != TRUECOUNT_OK)
+            failures++;
+    }
+    for (i = 0; i < MANY; i++) {
+        if (truecount_close(many[i * 7 % MANY]) != TRUECOUNT_OK)
+            failures++;
+    }
+    for (i = 0; i < MANY; i++) {
+        if (truecount_open("zero", &again) != TRUECOUNT_OK || truecount_read(many[i]) != TRUECOUNT_INVALID ||
+            truecount_read(again) == TRUECOUNT_INVALID)
             failures++;
     }
     invalid("read after close, others opened", truecount_read(c), TRUECOUNT_CLOSED);

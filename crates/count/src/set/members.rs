@@ -70,7 +70,7 @@ pub(super) fn open_member(
         .into_iter()
         .find_map(|config1| open(attr.config1(config1)).ok())
         .map_or_else(|| open(attr), Ok)
-        .map_err(|source| parts::refused(options.kernel_used(), &event.name, source))?;
+        .map_err(|source| parts::refused(options.kernel_used(), &event.name, &attr, source))?;
     let real = options.is_real();
     Ok(Part::new(
         opened,
