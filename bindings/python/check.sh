@@ -65,7 +65,7 @@ P
 for tool in "mypy --strict use.py" "stubtest truecount --ignore-missing-stub --allowlist $here/tests/stubtest.txt" "pyright --pythonpath $last/bin/python use.py"; do
     if "$last/bin/"$tool >log 2>&1; then said "$tool" "$(tail -1 log)"; else cat log; said "${tool%% *}" failed; fi
 done
-if "$last/bin/python" -m pytest -q -p no:cacheprovider --truecount=virtual "$here/tests/limits.py::test_change" \
+if "$last/bin/python" -m pytest -q -p no:cacheprovider --truecount=virtual "$here/tests/limits.py::test_change" "$here/tests/zero.py" \
     --truecount-pyperf one.json >log 2>&1 &&
     "$last/bin/python" -m pyperf show one.json >>log 2>&1 && "$last/bin/python" -m pyperf stats one.json >>log 2>&1 &&
     cp one.json two.json && "$last/bin/python" -m pyperf compare_to one.json two.json >>log 2>&1; then

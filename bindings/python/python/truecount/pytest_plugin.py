@@ -1,5 +1,6 @@
 """The pytest plug-in: tests that count, limits, and pytest under the virtual PMU (``--truecount=virtual``)."""
 
+import collections
 import contextlib
 import json
 import os
@@ -343,6 +344,10 @@ class _Session:
         terminalreporter.section("truecount")
         if files and why:
             terminalreporter.write_line(f"not written, since {why}: {', '.join(files)}")
+        pyperf = config.getoption("--truecount-pyperf")
+        zeros = [r["name"] for r in self.results if min(r["counts"]) == 0]
+        if pyperf and zeros and not why:
+            terminalreporter.write_line(f"not in {pyperf}, since pyperf knows no 0: {', '.join(zeros)}")
         baseline = _baseline(config)
         width = max((len(r["name"]) for r in self.results), default=0)
         for r in self.results:
@@ -399,6 +404,19 @@ def _write(path, document):
         raise pytest.UsageError(f"cannot write the counts: {error}") from error
 
 
+def _known_to_pyperf(results):
+    """Pyperf reads no file that has a value of 0 or a name twice: a test's further results have a number, and what counts 0
+    is left out."""
+    met = collections.Counter()
+    named = []
+    for r in results:
+        met[r["name"]] += 1
+        number = met[r["name"]]
+        if min(r["counts"]) > 0:
+            named.append({**r, "name": r["name"] if number == 1 else f"{r['name']} ({number})"})
+    return named
+
+
 def _pyperf(results):
     """A suite of pyperf's format, version 1.0: one run a test, its values the counts."""
     return {
@@ -409,6 +427,6 @@ def _pyperf(results):
                 "metadata": {"name": r["name"], "unit": "integer", "truecount_event": r["event"]},
                 "runs": [{"values": [float(count) for count in r["counts"]]}],
             }
-            for r in results
+            for r in _known_to_pyperf(results)
         ],
     }

@@ -293,6 +293,7 @@ fn the_wheel_counts_in_a_fresh_environment() {
     files_are_whole_or_as_they_were(&environment, &tests);
     interrupts_end_the_tests(&environment, &tests);
     other_events_are_counted(&environment, &tests);
+    pyperf_can_read_its_file(&environment, &tests);
 
     // Natively the same tests count by a PMU, or say why they are skipped.
     let (status, said) = pytest(&[limits, "-rs"], "0");
@@ -500,6 +501,37 @@ fn other_events_are_counted(environment: &Environment, tests: &Path) {
         let said = text(&output);
         assert!(said.contains("1 passed, 1 skipped"), "{said}");
     }
+}
+
+/// Pyperf reads no file with a value of 0, or with a name twice.
+fn pyperf_can_read_its_file(environment: &Environment, tests: &Path) {
+    let zero = tests.join("zero.py");
+    let asked = [
+        "--truecount=virtual",
+        zero.to_str().unwrap(),
+        "--truecount-pyperf=results/zero.json",
+    ];
+    let (status, said) = environment.pytest(&asked, "0");
+    assert_eq!(status, Some(0), "{said}");
+    let file = environment.scratch.path().join("results/zero.json");
+    let written = std::fs::read_to_string(file).unwrap();
+    let lines = || {
+        written
+            .lines()
+            .map(|line| line.trim().trim_end_matches(','))
+    };
+    assert!(lines().all(|line| line != "0.0"), "{written}");
+    let names: Vec<&str> = lines()
+        .filter_map(|line| line.strip_prefix("\"name\": \""))
+        .collect();
+    let mut different = names.clone();
+    different.sort_unstable();
+    different.dedup();
+    assert_eq!(different.len(), names.len(), "{written}");
+    let has = |end: &str| names.iter().any(|name| name.ends_with(end));
+    assert!(has("test_two\"") && has("test_two (2)\""), "{written}");
+    let left_out = said.contains("since pyperf knows no 0");
+    assert_ne!(has("test_nothing\""), left_out, "{said}");
 }
 
 /// What the page shows, without a PMU.
