@@ -47,6 +47,10 @@ mod text {
             "panic" => panic!("as it was asked for"),
             "exit" => std::process::exit(0),
             "fork" => forks(),
+            "wander" => {
+                std::env::set_current_dir("/").unwrap_or_default();
+                println!("printed");
+            }
             _ => {}
         }
         100 + more.len()

@@ -21,7 +21,8 @@ FILTER: benchmarks whose name contains it (--exact: whose name is it).
                           regression)
       --save-baseline NAME  with filters: what the baseline has of other benchmarks stays
       --baseline-dir DIR  where baselines are kept (default: truecount/ in cargo's target directory)
-      --json[=FILE]       the result as JSON (schema truecount.benches/1), to stdout instead of the text, or FILE
+      --json[=FILE]       the result as JSON (schema truecount.benches/1), to stdout instead of the text (what benchmarks print
+                          goes to stderr then), or FILE
       --list              names, and no run
       --exact             filters are whole names
       --skip TEXT         not the benchmarks whose name contains it (--exact: whose name is it)
@@ -156,6 +157,17 @@ impl Arguments {
             return Err("--limit needs --baseline NAME: growth over what?".to_owned());
         }
         Ok(arguments)
+    }
+
+    /// Paths as they are now: a benchmark may go to another directory.
+    pub(crate) fn fix_paths(&mut self) {
+        let json = self.json.as_mut().and_then(Option::as_mut);
+        for path in json.into_iter().chain(&mut self.directory) {
+            // One that is empty stays what it is: an error when it is written.
+            if let Ok(whole) = std::path::absolute(&path) {
+                *path = whole;
+            }
+        }
     }
 
     /// Whether not all benchmarks are asked for.

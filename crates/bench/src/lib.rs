@@ -25,6 +25,7 @@
 
 mod alloc;
 mod arguments;
+mod aside;
 mod baseline;
 mod bencher;
 mod ends;

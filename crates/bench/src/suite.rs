@@ -1,6 +1,7 @@
 //! Runs the suite: here where counters answer, else once more under the virtual PMU.
 
 use crate::arguments::{ALLOCATIONS, Arguments, HELP, Source, TIME};
+use crate::aside::Aside;
 use crate::baseline;
 use crate::bencher::{Bencher, Benchmark, Calibrated, Task};
 use crate::ends;
@@ -46,7 +47,8 @@ fn run() -> Result<ExitCode, Stop> {
         text.map_err(|argument| Stop(USAGE, format!("{} is not UTF-8", argument.display())))
     });
     let given = given.collect::<Result<Vec<_>, _>>()?;
-    let arguments = Arguments::parse(given).map_err(|why| Stop(USAGE, why))?;
+    let mut arguments = Arguments::parse(given).map_err(|why| Stop(USAGE, why))?;
+    arguments.fix_paths();
     if arguments.help {
         return print(&format!("{HELP}\n"));
     }
@@ -96,6 +98,7 @@ fn run() -> Result<ExitCode, Stop> {
         None => None,
     };
     let mut document = Document::new();
+    let aside = aside(&arguments)?;
     for (number, event) in arguments.events.iter().enumerate() {
         count(&arguments, &benchmarks, event, number == 0, &mut document);
     }
@@ -106,6 +109,7 @@ fn run() -> Result<ExitCode, Stop> {
         };
         document.join(times);
     }
+    drop(aside);
     finish(&arguments, &mut document, before.as_ref())
 }
 
@@ -139,6 +143,13 @@ fn none_is_wanted(
         let _ = writeln!(std::io::stderr(), "note: {why}");
     }
     Ok(true)
+}
+
+/// Where the document goes to stdout: what benchmarks print would be in the middle of it.
+fn aside(arguments: &Arguments) -> Result<Option<Aside>, Stop> {
+    let wanted = arguments.json == Some(None);
+    let aside = wanted.then(Aside::new).transpose();
+    aside.map_err(|error| Stop(CANNOT, format!("cannot redirect stdout: {error}")))
 }
 
 /// Whether this is the run under the virtual PMU.
@@ -240,6 +251,7 @@ fn inside(arguments: &Arguments, benchmarks: &[(String, &Benchmark)]) -> Result<
     command.args(std::env::args_os().skip(1)).env(INSIDE, "1");
     let kept;
     if arguments.time {
+        let _aside = aside(arguments)?;
         kept =
             Kept::new(&times(arguments, benchmarks)).map_err(|error| cannot(error.to_string()))?;
         command.env(TIMES, &kept.0);

@@ -384,6 +384,41 @@ fn a_benchmark_that_ends_the_process_is_an_error() {
     );
 }
 
+/// A benchmark that goes elsewhere takes no file along, and what it prints is in no document.
+#[test]
+fn files_are_where_they_were_asked_for_and_documents_are_whole() {
+    if !counts() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let wander = |arguments: &[&str]| {
+        let output = Command::new(suite())
+            .args(["--bench", "repeated"])
+            .args(arguments)
+            .env("MORE", "wander")
+            .current_dir(directory.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        (String::from_utf8(output.stdout).unwrap(), said)
+    };
+    let there = ["--baseline-dir", "kept"];
+    let (text, _) = wander(&[&there[..], &["--json=out.json", "--save-baseline", "b"]].concat());
+    assert!(text.contains("printed\n"), "{text}");
+    let (text, _) = wander(&[&there[..], &["--baseline", "b"]].concat());
+    assert!(text.contains("no change"), "{text}");
+    let read = |text: &str| -> serde_json::Value {
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    };
+    let file = std::fs::read_to_string(directory.path().join("out.json")).unwrap();
+    for arguments in [&["--json"][..], &["--json", "--time"]] {
+        let (document, said) = wander(arguments);
+        assert!(said.contains("printed\n"), "{said}");
+        assert_eq!(read(&document)["schema"], read(&file)["schema"]);
+    }
+}
+
 /// A result that cannot be written costs no earlier one, and leaves no part.
 #[test]
 fn what_cannot_be_written_leaves_what_was_there() {
