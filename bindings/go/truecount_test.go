@@ -251,6 +251,9 @@ func TestABenchmarkReportsAllThatItCounts(t *testing.T) {
 			t.Errorf("no %s in %v", unit, result.Extra)
 		}
 	}
+	if result.T == 0 {
+		t.Error("no time")
+	}
 	if len(reported) != 0 {
 		t.Errorf("%d benchmarks are kept", len(reported))
 	}

@@ -364,8 +364,8 @@ def _interrupts_for_the_program():
 def _main():
     arguments = sys.argv[1:]
     events = "instructions:u"
-    if len(arguments) > 1 and arguments[0] == "-e":
-        events, arguments = arguments[1], arguments[2:]
+    if arguments[:1] == ["-e"]:
+        events, arguments = "".join(arguments[1:2]), arguments[2:]
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: python -m truecount [-e EVENTS] [-m MODULE | SCRIPT] [ARGUMENT ...]\n"
               "Runs a Python program under the virtual PMU, where truecount counts without a PMU: instructions:u, and with\n"
