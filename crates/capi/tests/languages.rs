@@ -3,6 +3,8 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "languages/plugin.rs"]
+mod plugin;
 #[path = "languages/python.rs"]
 mod python;
 #[path = "support/mod.rs"]
