@@ -14,6 +14,9 @@
 //! | `pages` | what is mapped where, watched code pages |
 //! | `dispatch` | what to do when translated code comes back |
 //! | `syscalls`, `memory_calls`, `memory_limits`, `memory_locks`, `threads`, `images` | system calls with a meaning for us |
+//! | `interrupt` | system calls by `int 0x80` |
+//! | `unfollowed` | what is out of our sight |
+//! | `write_execute` | `PR_SET_MDWE` |
 //! | `perf` | `perf_event_open` and what is done with its descriptors |
 //! | `confine` | filters of system calls, user dispatch |
 //! | `code_writes` | system calls that write code |
@@ -94,6 +97,7 @@ mod functions;
 mod give_way;
 mod hooks;
 mod images;
+mod interrupt;
 mod keys;
 mod known;
 mod lines;
@@ -131,6 +135,8 @@ mod thread_context;
 mod threads;
 mod totals;
 mod turns;
+mod unfollowed;
+mod write_execute;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {

@@ -7,6 +7,7 @@
 mod change;
 mod compare;
 mod kept;
+mod later;
 mod maps;
 mod open;
 mod strike;
@@ -89,6 +90,9 @@ pub struct Pages {
     /// Translate without watching: for a step over one instruction.
     pub unwatched: bool,
     never_watch: bool,
+    /// Other processes have its shared memory as well.
+    many: bool,
+    later: later::Later,
     /// Children do not have all of this range (`MADV_DONTFORK`), or with other bytes.
     not_in_children: (u64, u64),
 }
@@ -105,6 +109,8 @@ impl Pages {
             any_shared: false,
             unwatched: false,
             never_watch: false,
+            many: false,
+            later: later::Later::new(),
             not_in_children: (0, 0),
         }
     }

@@ -207,6 +207,14 @@ impl Closed {
                 ..Input::default()
             });
         }
+        if totals.unfollowed > 0 {
+            inputs.push(Input {
+                source: "not-followed".to_owned(),
+                title: "calls that are not followed".to_owned(),
+                times: totals.unfollowed.into(),
+                ..Input::default()
+            });
+        }
         if !whole {
             inputs.push(Input {
                 source: "end".to_owned(),
