@@ -151,6 +151,7 @@ fn system_call(context: &mut Context) {
         || pids::answers(context, number, &arguments)
         || nr::is_followed(number)
         || outside::locks::is_asked_once(number, &arguments)
+        || outside::names::concerns(number, &arguments)
         || outside::follows(context, number, arguments);
     if plain && !for_event && !opens && !writes && !own {
         proc_maps::before(number, arguments);

@@ -23,6 +23,7 @@ pub fn special(context: &mut Context, number: u64, next: u64) {
 /// Executes a call with these arguments; `Context::pc` is what follows it.
 pub fn make(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     let result = match nr::answer(number) {
+        _ if outside::names::concerns(number, &a) => outside::names::make(context, number, a),
         Answer::Mapping => memory_calls::run(context, number, a),
         Answer::Limit => memory_limits::call(number, a),
         Answer::Lock => memory_locks::call(number, a),

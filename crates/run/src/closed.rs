@@ -108,6 +108,7 @@ fn title_of(which: usize, detail: &str) -> String {
             "times and inode numbers of files that were written meanwhile".to_owned()
         }
         kind::FILE_LOCK => format!("locks of files that others hold ({call})"),
+        kind::TAKEN_NAME => format!("temporary files that others have ({call})"),
         kind::CALL => call,
         kind::HIDDEN => detail.to_owned(),
         _ => NAMES.get(which).copied().unwrap_or("other").to_owned(),

@@ -9,6 +9,7 @@ mod descriptors;
 mod files;
 mod identity;
 pub mod locks;
+pub mod names;
 mod places;
 
 pub use files::follows;
