@@ -15,9 +15,9 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     allocations, asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts,
-    ended, far, interrupt, keys, known, machine, native_call, outside, perf, pids, proc_maps,
-    program_memory, references, report, requests, rseq, schedule, selector, signal_calls, signals,
-    slots, sys, syscalls, totals,
+    ended, far, interrupt, keys, known, machine, native_call, open_pages, outside, perf, pids,
+    proc_maps, program_memory, references, report, requests, rseq, schedule, selector,
+    signal_calls, signals, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -120,7 +120,7 @@ fn system_call(context: &mut Context) {
         return;
     }
     outside::before(context, number, arguments);
-    syscalls::open_pages(number, arguments);
+    open_pages::before(number, arguments);
     if schedule::on() {
         let target = match schedule::call(context, number, arguments) {
             Step::Native => None,
@@ -139,7 +139,7 @@ fn system_call(context: &mut Context) {
     }
     if schedule::on() {
         // Others may have executed code there meanwhile.
-        syscalls::open_pages(number, arguments);
+        open_pages::before(number, arguments);
     }
     let for_event = nr::answer(number) == Answer::Event && perf::concerns(context);
     let opens = nr::answer(number) == Answer::Open && code_writes::opens_memory(number, arguments);

@@ -10,8 +10,8 @@ use crate::report::Text;
 use crate::schedule::{self, Step};
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
-    clock, code_writes, confine, ended, locate, machine, outside, own_memory, pids, program_memory,
-    report, sys, syscalls, unfollowed,
+    clock, code_writes, confine, ended, locate, machine, open_pages, outside, own_memory, pids,
+    program_memory, report, sys, syscalls, unfollowed,
 };
 use core::fmt::Write;
 
@@ -154,11 +154,11 @@ pub fn call(context: &mut Context, at: u64, next: u64) -> Next {
     };
     let Some((number, a)) = known else {
         outside::note_call(context, b"int 0x80");
-        syscalls::open_pages(u64::MAX, a);
+        open_pages::before(u64::MAX, a);
         return plainly(context, at, next);
     };
     outside::before(context, number, a);
-    syscalls::open_pages(number, a);
+    open_pages::before(number, a);
     if schedule::on() {
         match schedule::call(context, number, a) {
             Step::Native => {}
@@ -170,7 +170,7 @@ pub fn call(context: &mut Context, at: u64, next: u64) -> Next {
             }
         }
     }
-    syscalls::open_pages(number, a);
+    open_pages::before(number, a);
     let writes = nr::answer(number) == Answer::Write && code_writes::concerns(number, a);
     let own = clock::answers(number, &a)
         || ended::answers(number, &a)

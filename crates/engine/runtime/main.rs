@@ -19,6 +19,7 @@
 //! | `write_execute` | `PR_SET_MDWE` |
 //! | `perf` | `perf_event_open` and what is done with its descriptors |
 //! | `confine` | filters of system calls, user dispatch |
+//! | `open_pages` | watched pages that a call is about to write |
 //! | `code_writes` | system calls that write code |
 //! | `rseq` | restartable sequences: the C library's registration |
 //! | `proc_maps` | what the program sees of its mappings |
@@ -109,6 +110,7 @@ mod memory_calls;
 mod memory_limits;
 mod memory_locks;
 mod native_call;
+mod open_pages;
 mod outside;
 mod own_memory;
 mod pages;

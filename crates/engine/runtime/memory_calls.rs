@@ -31,29 +31,8 @@ pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     }
     let (start, end) = (a[0], a[0].saturating_add(page_up(a[1])));
     let fixed = a[3] & 0x10 != 0;
-    let touches_fixed = match number {
-        nr::MMAP => fixed,
-        nr::MPROTECT | nr::MUNMAP | nr::MREMAP | nr::PKEY_MPROTECT | nr::MSEAL => true,
-        _ => false,
-    };
-    if number == nr::MMAP && a[3] & MAP_FIXED_NOREPLACE != 0 {
-        // It fails by itself where there is no room.
-        give_way::from(start, end);
-    }
-    if touches_fixed && overlaps_engine(start, end) {
-        match number {
-            nr::MMAP | nr::MUNMAP if give_way::from(start, end) => {}
-            nr::MUNMAP => return -EINVAL,
-            // As where nothing is mapped.
-            nr::MREMAP => return -EFAULT,
-            _ => return -ENOMEM,
-        }
-    }
-    if number == nr::MREMAP && a[3] & 2 != 0 {
-        let (to, end) = (a[4], a[4].saturating_add(page_up(a[2])));
-        if !give_way::from(to, end) {
-            return -ENOMEM;
-        }
+    if let Some(refused) = out_of_bounds(number, a, start, end) {
+        return refused;
     }
     let of_event = if number == nr::MMAP {
         perf::mapping(a)
@@ -157,6 +136,36 @@ pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         cache_file::after(&mut engine, context, number, a, result);
     }
     result
+}
+
+/// The answer to a call that is about memory of the engine's, if that does not give way.
+fn out_of_bounds(number: u64, a: [u64; 6], start: u64, end: u64) -> Option<i64> {
+    let fixed = a[3] & 0x10 != 0;
+    let touches_fixed = match number {
+        nr::MMAP => fixed,
+        nr::MPROTECT | nr::MUNMAP | nr::MREMAP | nr::PKEY_MPROTECT | nr::MSEAL => true,
+        _ => false,
+    };
+    if number == nr::MMAP && a[3] & MAP_FIXED_NOREPLACE != 0 {
+        // It fails by itself where there is no room.
+        give_way::from(start, end);
+    }
+    if touches_fixed && overlaps_engine(start, end) {
+        match number {
+            nr::MMAP | nr::MUNMAP if give_way::from(start, end) => {}
+            nr::MUNMAP => return Some(-EINVAL),
+            // As where nothing is mapped.
+            nr::MREMAP => return Some(-EFAULT),
+            _ => return Some(-ENOMEM),
+        }
+    }
+    if number == nr::MREMAP && a[3] & 2 != 0 {
+        let (to, end) = (a[4], a[4].saturating_add(page_up(a[2])));
+        if !give_way::from(to, end) {
+            return Some(-ENOMEM);
+        }
+    }
+    None
 }
 
 /// The kernel writes to these pages: they are not watched from now on.

@@ -11,8 +11,10 @@ mod later;
 mod maps;
 mod open;
 mod strike;
+mod submissions;
 mod watch;
 use maps::Maps;
+use submissions::Submissions;
 pub use watch::Fault;
 use watch::{MANY_FAULTS, protect, without_write};
 
@@ -92,7 +94,7 @@ pub struct Pages {
     never_watch: bool,
     /// Other processes have its shared memory as well.
     many: bool,
-    later: later::Later,
+    submissions: Submissions,
     /// Children do not have all of this range (`MADV_DONTFORK`), or with other bytes.
     not_in_children: (u64, u64),
 }
@@ -110,7 +112,7 @@ impl Pages {
             unwatched: false,
             never_watch: false,
             many: false,
-            later: later::Later::new(),
+            submissions: Submissions::new(),
             not_in_children: (0, 0),
         }
     }

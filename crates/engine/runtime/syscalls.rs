@@ -2,7 +2,6 @@
 
 use crate::engine::{self, Engine};
 use crate::layout::{Context, state as slot_state};
-use crate::pages::watched;
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
     cache_file, clock, code_writes, confine, ended, fault_signals, images, machine, memory_calls,
@@ -23,7 +22,9 @@ pub fn special(context: &mut Context, number: u64, next: u64) {
 /// Executes a call with these arguments; `Context::pc` is what follows it.
 pub fn make(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     let result = match nr::answer(number) {
-        _ if outside::names::concerns(number, &a) => outside::names::make(context, number, a),
+        _ if outside::names::concerns(number, &a) => {
+            outside::names::make(context, number, a, schedule::is_called)
+        }
         Answer::Mapping => memory_calls::run(context, number, a),
         Answer::Limit => memory_limits::call(number, a),
         Answer::Lock => memory_locks::call(number, a),
@@ -84,15 +85,6 @@ pub fn make(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     };
     outside::after(context, number, a, result);
     result
-}
-
-/// The kernel is about to write where the arguments of a call point: it could not write watched pages.
-pub fn open_pages(number: u64, a: [u64; 6]) {
-    if watched().load(Relaxed) != 0 {
-        let mut engine = engine::lock();
-        let Engine { cache, pages, .. } = &mut *engine;
-        pages.open_for(cache, number, a);
-    }
 }
 
 /// The six arguments of the call.

@@ -10,7 +10,7 @@ use super::{DIRECTORY, REGULAR, note};
 use crate::inputs::kind;
 use crate::layout::Context;
 use crate::syscall_table as nr;
-use crate::{clock, machine, schedule, slots, sys, turns};
+use crate::{clock, machine, slots, sys, turns};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
 /// For how long a run waits for names.
@@ -66,8 +66,13 @@ pub fn concerns(number: u64, a: &[u64; 6]) -> bool {
     (machine::own_getrandom() || turns::on()) && New::of(number, a).is_some()
 }
 
-/// Makes the call.
-pub fn make(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
+/// Makes the call. `is_called`: whether a signal ends a wait.
+pub fn make(
+    context: &mut Context,
+    number: u64,
+    a: [u64; 6],
+    is_called: fn(&mut Context) -> bool,
+) -> i64 {
     const MONOTONIC: u64 = 1;
     const REALTIME: u64 = 0;
     const PAUSE: u64 = 1;
@@ -98,7 +103,7 @@ pub fn make(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
             let changed = stat[13].wrapping_mul(clock::SECOND).wrapping_add(stat[14]);
             let old = clock::real(REALTIME).saturating_sub(changed) > OLD;
             let waits = turns::on() && !old && waited.load(Relaxed) < PATIENCE;
-            if !waits || schedule::is_called(context) {
+            if !waits || is_called(context) {
                 if !super::has_ended() {
                     note(context, kind::TAKEN_NAME, name_of(number));
                 }

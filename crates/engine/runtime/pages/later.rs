@@ -7,30 +7,12 @@ use crate::cache::Cache;
 use crate::program_memory;
 use crate::syscall_table as nr;
 
-/// Arrays of submissions that are known.
-const MOST: usize = 8;
 /// Larger ones take longer to look through than code to be compared.
 const LONGEST: u64 = 512 * SUBMISSION;
 /// Bytes of one (`struct io_uring_sqe`).
 const SUBMISSION: u64 = 64;
 /// Where an array of submissions is in the file (`IORING_OFF_SQES`).
 const SUBMISSIONS: u64 = 0x1000_0000;
-
-/// What is mapped of the rings of `io_uring`.
-#[derive(Clone, Copy)]
-pub struct Later {
-    arrays: [(u64, u64); MOST],
-    known: usize,
-}
-
-impl Later {
-    pub const fn new() -> Self {
-        Self {
-            arrays: [(0, 0); MOST],
-            known: 0,
-        }
-    }
-}
 
 impl Pages {
     /// io_uring_setup, io_uring_register, userfaultfd: before they are made.
@@ -59,12 +41,8 @@ impl Pages {
         if a[5] != SUBMISSIONS || a[3] & 0x21 != 1 {
             return;
         }
-        match self.later.arrays.get_mut(self.later.known) {
-            Some(place) if a[1] <= LONGEST => {
-                *place = (start, a[1]);
-                self.later.known += 1;
-            }
-            _ => self.compare_everything(cache),
+        if a[1] > LONGEST || !self.submissions.add(start, a[1]) {
+            self.compare_everything(cache);
         }
     }
 
@@ -90,8 +68,8 @@ impl Pages {
     pub(super) fn open_submissions(&mut self, cache: &mut Cache) {
         const READV: u64 = 1;
         const RECVMSG: u64 = 10;
-        let Later { arrays, known } = self.later;
-        for &(start, bytes) in arrays.iter().take(known) {
+        let submissions = self.submissions;
+        for &(start, bytes) in submissions.known() {
             for at in 0..bytes / SUBMISSION {
                 let submission = start.wrapping_add(at * SUBMISSION);
                 // operation, flags, priority, descriptor; offset or a second address; address; length
