@@ -5,7 +5,7 @@ use crate::layout::Context;
 use crate::thread_context::prepare;
 use crate::{
     cache_file, call_tree, collect, counts, dispatch, engine, filtered, functions, memory_locks,
-    references, schedule, signal_calls, slots,
+    references, schedule, signal_calls, slots, write_execute,
 };
 
 /// First code of a child that came back from `clone`: see `rt_clone`.
@@ -27,6 +27,7 @@ extern "C" fn rt_child(context: *mut Context) {
         references::forked();
         cache_file::forked(slot);
         memory_locks::forget();
+        write_execute::forked();
         filtered::forked();
         schedule::memory_begins();
     }

@@ -15,7 +15,7 @@ use crate::own_memory::is_engines;
 use crate::pages::{arm, is_armed};
 use crate::slots::{self, slot};
 use crate::syscall_table as nr;
-use crate::{cache, cache_file, program_memory, schedule, sys};
+use crate::{cache, cache_file, program_memory, schedule, sys, unfollowed};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 /// Memory files that the program opened for writing: inode, process (0: not of this run, or unknown).
@@ -191,6 +191,11 @@ pub fn remote(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         // PTRACE_POKETEXT, PTRACE_POKEDATA
         if result == 0 && matches!(a[0], 4 | 5) && owner_of(a[1] as u32).is_some() {
             unseen();
+        }
+        // PTRACE_POKEUSR, PTRACE_SETREGS, PTRACE_SETFPREGS, PTRACE_SETREGSET, PTRACE_SET_SYSCALL_INFO
+        let registers = matches!(a[0], 6 | 13 | 15 | 0x4205 | 0x4212);
+        if result == 0 && registers && owner_of(a[1] as u32).is_some() {
+            unfollowed::note(b"ptrace changed registers of a process of the run");
         }
         return result;
     }

@@ -7,7 +7,7 @@ use crate::frames::Info;
 use crate::layout::Context;
 use crate::pages::watched;
 use crate::syscall_table as nr;
-use crate::{cache_file, engine, filtered, outside, program_memory, sys};
+use crate::{cache_file, engine, filtered, outside, program_memory, sys, write_execute};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const EINVAL: i64 = 22;
@@ -15,7 +15,8 @@ const PR_SET_SECCOMP: u64 = 22;
 const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
 const SIGSYS: u32 = 31;
 const SIGSEGV: u32 = 11;
-const AUDIT_ARCH_X86_64: u64 = 0xc000_003e;
+pub const AUDIT_ARCH_X86_64: u64 = 0xc000_003e;
+pub const AUDIT_ARCH_I386: u64 = 0x4000_0003;
 const SYS_USER_DISPATCH: i32 = 2;
 
 const PR_GET_TSC: u64 = 25;
@@ -38,6 +39,9 @@ pub fn stamps_fault() -> bool {
 pub fn call(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     if number == nr::PRCTL && a[0] == PR_SET_SYSCALL_USER_DISPATCH {
         return set_user_dispatch(context, a);
+    }
+    if number == nr::PRCTL && matches!(a[0], write_execute::SET | write_execute::GET) {
+        return write_execute::call(a);
     }
     // SECCOMP_SET_MODE_STRICT and _FILTER are 0 and 1, the modes of prctl 1 and 2; a filter that is not there
     // only asks whether there are filters.
@@ -72,6 +76,7 @@ fn set_user_dispatch(context: &mut Context, a: [u64; 6]) -> i64 {
     if known != 0 {
         return known;
     }
+    let (mut offset, mut len) = (offset, len);
     match switch {
         0 if offset | len | selector == 0 => context.user_dispatch = [0; 4],
         1 if offset == 0 || offset.wrapping_add(len) > offset => {
@@ -82,13 +87,33 @@ fn set_user_dispatch(context: &mut Context, a: [u64; 6]) -> i64 {
             watched().fetch_add(1, Relaxed);
             context.user_dispatch = [1, offset, len, selector];
         }
+        2 if len != 0 && offset.wrapping_add(len) > offset && has_inclusive() => {
+            if selector >> 47 != 0 {
+                return -sys::EFAULT;
+            }
+            watched().fetch_add(1, Relaxed);
+            // As the kernel does it: all but the range is the one that is left alone.
+            (offset, len) = (offset.wrapping_add(len), len.wrapping_neg());
+            context.user_dispatch = [1, offset, len, selector];
+        }
         _ => return -EINVAL,
     }
     0
 }
 
+/// Whether the kernel knows the switch that dispatches only calls of a range (PR_SYS_DISPATCH_INCLUSIVE_ON, Linux 6.17).
+fn has_inclusive() -> bool {
+    let calls = [[2u64, 1, 1], [0, 0, 0]].map(|[switch, offset, len]| {
+        let a = [PR_SET_SYSCALL_USER_DISPATCH, switch, offset, len, 0, 0];
+        // SAFETY: for calls from an address where none are made, and switched off again.
+        unsafe { sys::call(nr::PRCTL, a) }
+    });
+    calls[0] == 0
+}
+
 /// Whether the call in front of `next` is not made, but told to the program by SIGSYS. Then that is on its way.
-pub fn dispatches(context: &mut Context, next: u64) -> bool {
+/// `architecture`: how it is made.
+pub fn dispatches(context: &mut Context, next: u64, architecture: u64) -> bool {
     let [on, offset, len, selector] = context.user_dispatch;
     if on == 0 || next.wrapping_sub(offset) < len {
         return false;
@@ -113,9 +138,11 @@ pub fn dispatches(context: &mut Context, next: u64) -> bool {
         action::native(signal, Some(&Action::default()), None);
         context.pending_mask &= !bit;
     }
-    context.regs[11] = context.rflags;
-    context.regs[1] = next;
-    let call = context.regs[0] & 0xffff_ffff | AUDIT_ARCH_X86_64 << 32;
+    if architecture == AUDIT_ARCH_X86_64 {
+        context.regs[11] = context.rflags;
+        context.regs[1] = next;
+    }
+    let call = context.regs[0] & 0xffff_ffff | architecture << 32;
     let mut info = Info::message(signal, SYS_USER_DISPATCH, call);
     info.address = next;
     let (process, thread) = (u64::from(sys::getpid()), u64::from(sys::gettid()));

@@ -7,7 +7,6 @@ use crate::entry::kind;
 use crate::layout::{BOOT_STACK, Context, StartArgs};
 use crate::locate;
 use crate::own_memory::{self, NOWHERE, RUNTIME_END};
-use crate::pages::watched;
 use crate::schedule::Step;
 use crate::syscall_table::{self as nr, Answer};
 use crate::thread_context::prepare;
@@ -16,9 +15,9 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     allocations, asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts,
-    ended, far, keys, known, machine, native_call, outside, perf, pids, proc_maps, program_memory,
-    references, report, requests, rseq, schedule, selector, signal_calls, signals, slots, sys,
-    syscalls, totals,
+    ended, far, interrupt, keys, known, machine, native_call, open_pages, outside, perf, pids,
+    proc_maps, program_memory, references, report, requests, rseq, schedule, selector,
+    signal_calls, signals, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -114,13 +113,14 @@ fn system_call(context: &mut Context) {
         (block.at(block.syscall) - 5, exit.target)
     };
     context.pc = next.wrapping_sub(2);
-    let number = context.regs[0];
+    let number = number(context.regs[0]);
     let arguments = syscalls::arguments(context);
-    if confine::dispatches(context, next) {
+    if confine::dispatches(context, next, confine::AUDIT_ARCH_X86_64) {
         go(context, next, None, NONE);
         return;
     }
     outside::before(context, number, arguments);
+    open_pages::before(number, arguments);
     if schedule::on() {
         let target = match schedule::call(context, number, arguments) {
             Step::Native => None,
@@ -137,10 +137,9 @@ fn system_call(context: &mut Context) {
             return;
         }
     }
-    if watched().load(Relaxed) != 0 {
-        let mut engine = engine::lock();
-        let Engine { cache, pages, .. } = &mut *engine;
-        pages.open_for(cache, number, arguments);
+    if schedule::on() {
+        // Others may have executed code there meanwhile.
+        open_pages::before(number, arguments);
     }
     let for_event = nr::answer(number) == Answer::Event && perf::concerns(context);
     let opens = nr::answer(number) == Answer::Open && code_writes::opens_memory(number, arguments);
@@ -152,6 +151,7 @@ fn system_call(context: &mut Context) {
         || pids::answers(context, number, &arguments)
         || nr::is_followed(number)
         || outside::locks::is_asked_once(number, &arguments)
+        || outside::names::concerns(number, &arguments)
         || outside::follows(context, number, arguments);
     if plain && !for_event && !opens && !writes && !own {
         proc_maps::before(number, arguments);
@@ -161,7 +161,7 @@ fn system_call(context: &mut Context) {
     }
     context.regs[11] = context.rflags;
     context.regs[1] = next;
-    syscalls::special(context, next);
+    syscalls::special(context, number, next);
     let target = context.pc;
     let exit = if target == next {
         context.exit_id
@@ -169,6 +169,24 @@ fn system_call(context: &mut Context) {
         NONE
     };
     go(context, target, None, exit);
+}
+
+/// The number of a system call. Linux looks at all of RAX before 5.13, at EAX since.
+fn number(rax: u64) -> u64 {
+    /// `__X32_SYSCALL_BIT`: the calls of programs with 32-bit pointers.
+    const X32: u64 = 0x4000_0000;
+    // SAFETY: getpid, asked in other ways.
+    let answers = |bits: u64| unsafe { sys::call(nr::GETPID | bits, [0; 6]) } > 0;
+    let number = if rax >> 32 != 0 && answers(1 << 32) {
+        rax & 0xffff_ffff
+    } else {
+        rax
+    };
+    check!(
+        number >> 30 != 1 || !answers(X32),
+        "system call {number:#x}, of the x32 ABI, is not supported by the virtual PMU"
+    );
+    number
 }
 
 /// An instruction that the runtime answers (the time stamp counter, what asks the machine), or cannot.
@@ -191,6 +209,11 @@ fn special(context: &mut Context) {
         !unknown || !decode(&code).is_ok_and(|insn| insn.loads_address()),
         "restartable sequence (rseq) in a library at {target:#x}; with GLIBC_TUNABLES=glibc.pthread.rseq=0 in the environment it runs"
     );
+    if unknown && is_sysenter(&code) && !has_sysenter() {
+        context.pc = target;
+        native(context, target);
+        return;
+    }
     check!(
         !unknown,
         "instruction not supported by the virtual PMU at {target:#x}: {code:02x?}"
@@ -229,11 +252,33 @@ fn special(context: &mut Context) {
             go(context, target, None, NONE);
             return;
         }
+        Ok(insn) if insn.kind == Kind::Interrupt => {
+            match interrupt::call(context, at, target) {
+                interrupt::Next::At(target) => go(context, target, None, NONE),
+                interrupt::Next::Faults => {
+                    context.pc = at;
+                    native(context, at);
+                }
+            }
+            return;
+        }
         _ => report::fail(format_args!(
             "the instruction at {at:#x} has changed: {code:02x?}"
         )),
     }
     go(context, target, None, NONE);
+}
+
+fn is_sysenter(code: &[u8]) -> bool {
+    decode(code).is_ok_and(|insn| insn.space == 1 && insn.opcode == 0x34)
+}
+
+/// Whether 64-bit code has the instruction: on CPUs of AMD and Hygon it is invalid there (AMD APM volume 3, `SYSENTER`).
+fn has_sysenter() -> bool {
+    /// The first four letters of the vendor's name.
+    const WITHOUT: [&[u8; 4]; 2] = [b"Auth", b"Hygo"];
+    let name = core::arch::x86_64::__cpuid(0).ebx.to_le_bytes();
+    !WITHOUT.contains(&&name)
 }
 
 /// Continues at `Context::target` (a thread that just started).

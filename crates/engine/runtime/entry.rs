@@ -286,6 +286,44 @@ global_asm!(
     ".globl rt_wait_stopped",
     "rt_wait_stopped: mov rax, -4",
     "ret",
+    // rt_interrupt(registers): `int 0x80` with the program's registers (encoding order), and those of ours behind them;
+    // -512: a signal came first, or the call is to be made again after it; -513: the CPU refused.
+    ".globl rt_interrupt",
+    "rt_interrupt: mov [rdi+128], rbx",
+    "mov [rdi+136], rbp",
+    "mov [rdi+144], r12",
+    "mov r12, rdi",
+    ".globl rt_interrupt_begins",
+    "rt_interrupt_begins: cmp dword ptr gs:[{pending}], 0",
+    "jne rt_interrupt_stopped",
+    "mov rax, [r12]",
+    "mov rcx, [r12+8]",
+    "mov rdx, [r12+16]",
+    "mov rbx, [r12+24]",
+    "mov rbp, [r12+40]",
+    "mov rsi, [r12+48]",
+    "mov rdi, [r12+56]",
+    "mov r8, [r12+64]",
+    "mov r9, [r12+72]",
+    "mov r10, [r12+80]",
+    "mov r11, [r12+88]",
+    ".globl rt_interrupt_insn",
+    "rt_interrupt_insn: int 0x80",
+    "mov [r12+64], r8",
+    "mov [r12+72], r9",
+    "mov [r12+80], r10",
+    "mov [r12+88], r11",
+    "jmp 7f",
+    ".globl rt_interrupt_fault",
+    "rt_interrupt_fault: mov rax, -513",
+    "jmp 7f",
+    ".globl rt_interrupt_stopped",
+    "rt_interrupt_stopped: mov rax, -512",
+    "7: mov rbx, [r12+128]",
+    "mov rbp, [r12+136]",
+    "mov rcx, r12",
+    "mov r12, [rcx+144]",
+    "ret",
     // rt_clone(number, a1, a2, a3, a4, a5, child context): the child, forked or
     // on a new stack, finds its context in a register that the call preserves.
     ".globl rt_clone",
@@ -396,6 +434,11 @@ unsafe extern "C" {
     pub fn rt_wait(number: u64, arguments: *const u64) -> i64;
     pub fn rt_wait_call();
     pub fn rt_wait_stopped();
+    pub fn rt_interrupt(registers: *mut u64) -> i64;
+    pub fn rt_interrupt_begins();
+    pub fn rt_interrupt_insn();
+    pub fn rt_interrupt_fault();
+    pub fn rt_interrupt_stopped();
     pub fn rt_clone(number: u64, a1: u64, a2: u64, a3: u64, a4: u64, a5: u64, child: u64) -> i64;
 }
 

@@ -8,7 +8,7 @@ use crate::program_memory;
 use crate::xlate::decode::{Insn, prefix};
 
 /// Selectors of 64-bit user code and its data.
-const CODE: u64 = 0x33;
+pub const CODE: u64 = 0x33;
 const DATA: u64 = 0x2b;
 
 /// Flags that `iret` changes in user mode: not the interrupt flag, the I/O level, and the trap flag, which is the

@@ -3,7 +3,10 @@
 use crate::layout::{Context, exec, state as slot_state};
 use crate::program_memory::read;
 use crate::syscall_table as nr;
-use crate::{cache_file, check, code_writes, entry, locate, schedule, signal_calls, slots, sys};
+use crate::{
+    cache_file, check, code_writes, entry, locate, schedule, signal_calls, slots, sys,
+    write_execute,
+};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
 /// execve and execveat.
@@ -30,6 +33,9 @@ pub fn execve(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         context.state.store(slot_state::REPLACED, Release);
     }
     schedule::becomes(context, access >= 0, followed);
+    if access >= 0 {
+        write_execute::before_exec();
+    }
     if AGAIN.load(Relaxed) >= MOST {
         signal_calls::as_in_a_new_image(context);
         sys::set_mask(mask);

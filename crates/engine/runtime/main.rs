@@ -14,8 +14,12 @@
 //! | `pages` | what is mapped where, watched code pages |
 //! | `dispatch` | what to do when translated code comes back |
 //! | `syscalls`, `memory_calls`, `memory_limits`, `memory_locks`, `threads`, `images` | system calls with a meaning for us |
+//! | `interrupt` | system calls by `int 0x80` |
+//! | `unfollowed` | what is out of our sight |
+//! | `write_execute` | `PR_SET_MDWE` |
 //! | `perf` | `perf_event_open` and what is done with its descriptors |
 //! | `confine` | filters of system calls, user dispatch |
+//! | `open_pages` | watched pages that a call is about to write |
 //! | `code_writes` | system calls that write code |
 //! | `rseq` | restartable sequences: the C library's registration |
 //! | `proc_maps` | what the program sees of its mappings |
@@ -94,6 +98,7 @@ mod functions;
 mod give_way;
 mod hooks;
 mod images;
+mod interrupt;
 mod keys;
 mod known;
 mod lines;
@@ -105,6 +110,7 @@ mod memory_calls;
 mod memory_limits;
 mod memory_locks;
 mod native_call;
+mod open_pages;
 mod outside;
 mod own_memory;
 mod pages;
@@ -131,6 +137,8 @@ mod thread_context;
 mod threads;
 mod totals;
 mod turns;
+mod unfollowed;
+mod write_execute;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {

@@ -7,11 +7,14 @@
 mod change;
 mod compare;
 mod kept;
+mod later;
 mod maps;
 mod open;
 mod strike;
+mod submissions;
 mod watch;
 use maps::Maps;
+use submissions::Submissions;
 pub use watch::Fault;
 use watch::{MANY_FAULTS, protect, without_write};
 
@@ -89,6 +92,9 @@ pub struct Pages {
     /// Translate without watching: for a step over one instruction.
     pub unwatched: bool,
     never_watch: bool,
+    /// Other processes have its shared memory as well.
+    many: bool,
+    submissions: Submissions,
     /// Children do not have all of this range (`MADV_DONTFORK`), or with other bytes.
     not_in_children: (u64, u64),
 }
@@ -105,6 +111,8 @@ impl Pages {
             any_shared: false,
             unwatched: false,
             never_watch: false,
+            many: false,
+            submissions: Submissions::new(),
             not_in_children: (0, 0),
         }
     }

@@ -9,7 +9,7 @@ use crate::frames::Ucontext;
 use crate::layout::Context;
 use crate::slots::{SIGNAL_STACK, STACK};
 use crate::syscall_table as nr;
-use crate::{altstack, call_tree, fault_signals, program_memory, report, sys};
+use crate::{altstack, call_tree, far, fault_signals, program_memory, report, sys};
 
 const TF: u64 = 0x100;
 
@@ -213,6 +213,12 @@ pub fn sigreturn(context: &mut Context) -> i64 {
     let Some(mut frame) = program_memory::read::<Ucontext>(context.regs[4]) else {
         report::fail(format_args!("rt_sigreturn with an unreadable frame"));
     };
+    let code = frame.segments & 0xffff;
+    if code != far::CODE {
+        report::fail(format_args!(
+            "the end of a handler with the code segment {code:#x}, which is not that of 64-bit code, is not supported by the virtual PMU"
+        ));
+    }
     if frame.stack[1] & 1 == 0 && frame.stack[2] >= 2048 && frame.stack[1] & 2 == 0 {
         context.altstack = [frame.stack[0], frame.stack[1] & 0x8000_0000, frame.stack[2]];
     }

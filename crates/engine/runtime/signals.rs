@@ -57,6 +57,10 @@ fn handle(context: &mut Context, signal: u32, info: &mut Info, frame: &mut Ucont
         }
         return;
     }
+    if fault && rip == address(entry::rt_interrupt_insn) {
+        frame.rip = address(entry::rt_interrupt_fault);
+        return;
+    }
     if fault && entry::reads_code(rip) {
         frame.rip = address(entry::rt_copy_fault);
         return;
@@ -305,6 +309,10 @@ fn defer(context: &mut Context, frame: &mut Ucontext) {
     let wait = entry::rt_wait as *const () as u64..=address(entry::rt_wait_call);
     if wait.contains(&frame.rip) {
         frame.rip = address(entry::rt_wait_stopped);
+    }
+    let interrupt = address(entry::rt_interrupt_begins)..=address(entry::rt_interrupt_insn);
+    if interrupt.contains(&frame.rip) {
+        frame.rip = address(entry::rt_interrupt_stopped);
     }
 }
 

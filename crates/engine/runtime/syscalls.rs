@@ -1,5 +1,6 @@
 //! System calls that mean something to the engine. The rest never comes here.
 
+use crate::engine::{self, Engine};
 use crate::layout::{Context, state as slot_state};
 use crate::syscall_table::{self as nr, Answer};
 use crate::{
@@ -11,11 +12,21 @@ use core::sync::atomic::Ordering::*;
 
 /// Executes the call that the program is about to make. Its registers are in
 /// the context; RCX and R11 are already what the kernel leaves.
-pub fn special(context: &mut Context, next: u64) {
-    let number = context.regs[0];
+pub fn special(context: &mut Context, number: u64, next: u64) {
     let a = arguments(context);
     context.pc = next;
+    let result = make(context, number, a);
+    context.regs[0] = result as u64;
+}
+
+/// Executes a call with these arguments; `Context::pc` is what follows it.
+pub fn make(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     let result = match nr::answer(number) {
+        // The machine that is shown does not have it.
+        _ if number >= nr::NEWER && machine::answers(number, &a) => machine::call(number, a),
+        _ if outside::names::concerns(number, &a) => {
+            outside::names::make(context, number, a, schedule::is_called)
+        }
         Answer::Mapping => memory_calls::run(context, number, a),
         Answer::Limit => memory_limits::call(number, a),
         Answer::Lock => memory_locks::call(number, a),
@@ -60,13 +71,22 @@ pub fn special(context: &mut Context, next: u64) {
         Answer::Confine => confine::call(context, number, a),
         Answer::Write => code_writes::write(context, number, a),
         Answer::Remote => code_writes::remote(context, number, a),
+        Answer::Later => {
+            {
+                let mut engine = engine::lock();
+                let Engine { cache, pages, .. } = &mut *engine;
+                pages.expects(cache, number, a);
+            }
+            // SAFETY: passed through as the program made it.
+            unsafe { sys::call(number, a) }
+        }
         // SAFETY: passed through as the program made it.
         Answer::Forward | Answer::Kernel | Answer::Clock | Answer::Machine => unsafe {
             sys::call(number, a)
         },
     };
     outside::after(context, number, a, result);
-    context.regs[0] = result as u64;
+    result
 }
 
 /// The six arguments of the call.
@@ -101,10 +121,35 @@ fn arch_prctl(context: &mut Context, a: [u64; 6]) -> i64 {
         // ARCH_GET_GS
         0x1004 if program_memory::write(a[1], &context.program_gs) => 0,
         0x1004 => -sys::EFAULT,
+        // ARCH_GET_CPUID, ARCH_SET_CPUID: the machine that is shown answers, and cannot fault.
+        0x1011 if machine::on() => 1,
+        0x1012 if machine::on() => -ENODEV,
+        // ARCH_ENABLE_TAGGED_ADDR: the runtime does not look for tags in addresses. (ARCH_GET_UNTAG_MASK)
+        0x4002 if knows(0x4001) => -ENODEV,
+        // ARCH_SHSTK_ENABLE: returns are jumps here, and the shadow stack would not be what the program knows.
+        // (ARCH_SHSTK_STATUS)
+        0x5001 if knows(0x5005) => -EOPNOTSUPP,
+        // ARCH_MAP_VDSO_X32, ARCH_MAP_VDSO_32, ARCH_MAP_VDSO_64
+        0x2001..=0x2003 => {
+            // SAFETY: a new mapping of the program's.
+            let result = unsafe { sys::call(nr::ARCH_PRCTL, a) };
+            engine::lock().pages.changed_somewhere();
+            result
+        }
         // SAFETY: FS and features are the program's own.
         _ => unsafe { sys::call(nr::ARCH_PRCTL, a) },
     }
 }
 
+/// Whether the kernel knows a call of `arch_prctl` that writes a word.
+fn knows(which: u64) -> bool {
+    let mut word = 0u64;
+    // SAFETY: the kernel writes to a local.
+    let result = unsafe { sys::call(nr::ARCH_PRCTL, [which, &raw mut word as u64, 0, 0, 0, 0]) };
+    result != -sys::EINVAL
+}
+
+const ENODEV: i64 = 19;
+const EOPNOTSUPP: i64 = 95;
 /// `TASK_SIZE_MAX` with four levels of pages.
 const ADDRESSES_END: u64 = (1 << 47) - 0x1000;

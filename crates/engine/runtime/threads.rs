@@ -1,6 +1,7 @@
 //! New threads and processes. A child that shares memory starts on its own
 //! context and runtime stack; a forked one takes over a new counting slot.
 
+use crate::engine::Engine;
 use crate::layout::Context;
 use crate::program_memory;
 use crate::slots::{self, STACK};
@@ -224,6 +225,11 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     describe(context, child, slot, &call, mask);
     let turn = schedule::announces(context, child, slot, call.flags, call.child_tid());
     perf::cloned(context, slot, call.has(CLONE_THREAD));
+    if !call.shares_memory() {
+        let mut engine = engine::lock();
+        let Engine { cache, pages, .. } = &mut *engine;
+        pages.has_children(cache);
+    }
     // The child's copies of the locks must not be held by threads it lacks.
     let held = (!call.shares_memory()).then(|| {
         let counts = (engine::lock(), counts::lock());

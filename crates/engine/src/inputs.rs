@@ -71,6 +71,7 @@ kinds! {
     CALL = 22: "system-call";
     HIDDEN = 23: "hidden-feature";
     FILE_LOCK = 24: "file-lock";
+    TAKEN_NAME = 25: "taken-name";
 }
 
 /// What of a run's inputs is told apart: places in [`Identity::parts`].
@@ -145,6 +146,10 @@ pub struct Inputs {
     pub started: AtomicU64,
     /// How long the run has waited for locks of files that others have, nanoseconds.
     pub lock_waited: AtomicU64,
+    /// How long it has waited for names of new files that others have, nanoseconds.
+    pub names_waited: AtomicU64,
+    /// Hashes of temporary files that the run has made, by device and inode; 0: a free place.
+    pub made: [AtomicU64; 4096],
     /// Not 0 once a program of the run restricts its own system calls: nothing is asked from then on.
     pub unseen: AtomicU32,
     /// Which inputs the run had.

@@ -164,6 +164,12 @@ pub struct Header {
     pub started: u64,
     /// Writes of code that a process of the run may not have learned of.
     pub unseen_writes: AtomicU32,
+    /// What programs did out of our sight: how often …
+    pub unfollowed: AtomicU32,
+    /// … not 0 once the rest is, or is being, written …
+    pub unfollowed_claimed: AtomicU32,
+    /// … and what it was the first time, zero-terminated.
+    pub unfollowed_first: [AtomicU8; 128],
     /// How often forked children have offered what they translated.
     pub saved_by_forks: AtomicU32,
     /// Not 0 once a process blocked signals of the faults' kind natively: a fault may have ended it unseen.
@@ -224,13 +230,20 @@ impl Header {
         if claim.is_err() {
             return;
         }
-        let text = name.iter().chain(b": ").chain(why.as_bytes());
-        let room = self
-            .left_out
-            .split_last()
-            .map_or(&[][..], |(_zero, room)| room);
-        for (to, &from) in room.iter().zip(text) {
-            to.store(from, Relaxed);
+        put(
+            &self.left_out,
+            name.iter().chain(b": ").chain(why.as_bytes()),
+        );
+    }
+
+    /// Notes that a program did something out of our sight, and of the first time what.
+    pub fn note_unfollowed(&self, what: &[u8]) {
+        self.unfollowed.fetch_add(1, Relaxed);
+        let claim = self
+            .unfollowed_claimed
+            .compare_exchange(0, 1, Acquire, Relaxed);
+        if claim.is_ok() {
+            put(&self.unfollowed_first, what.iter());
         }
     }
 
@@ -243,6 +256,14 @@ impl Header {
     pub fn request(&self, slot: u32) {
         mark(&self.requests, slot);
         self.doorbell.fetch_add(1, AcqRel);
+    }
+}
+
+/// Writes a text, zero-terminated, as far as there is room.
+fn put<'a>(to: &[AtomicU8], text: impl Iterator<Item = &'a u8>) {
+    let room = to.split_last().map_or(&[][..], |(_zero, room)| room);
+    for (to, &from) in room.iter().zip(text) {
+        to.store(from, Relaxed);
     }
 }
 

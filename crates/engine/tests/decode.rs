@@ -79,7 +79,9 @@ fn differs(factory: &mut InstructionInfoFactory, bytes: &[u8]) -> Option<String>
             ours.kind,
             Kind::Ret | Kind::FarReturn | Kind::Unsupported | Kind::Plain | Kind::Trap
         ),
-        FlowControl::Interrupt | FlowControl::Exception => ours.kind == Kind::Trap,
+        FlowControl::Interrupt | FlowControl::Exception => {
+            matches!(ours.kind, Kind::Trap | Kind::Interrupt)
+        }
         FlowControl::XbeginXabortXend => matches!(ours.kind, Kind::Xbegin | Kind::Plain),
     };
     if !flow_ok {

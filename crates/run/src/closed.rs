@@ -108,6 +108,7 @@ fn title_of(which: usize, detail: &str) -> String {
             "times and inode numbers of files that were written meanwhile".to_owned()
         }
         kind::FILE_LOCK => format!("locks of files that others hold ({call})"),
+        kind::TAKEN_NAME => format!("temporary files that others have ({call})"),
         kind::CALL => call,
         kind::HIDDEN => detail.to_owned(),
         _ => NAMES.get(which).copied().unwrap_or("other").to_owned(),
@@ -204,6 +205,14 @@ impl Closed {
                 source: "not-counted".to_owned(),
                 title: "programs that were not counted".to_owned(),
                 times: totals.uncounted.into(),
+                ..Input::default()
+            });
+        }
+        if totals.unfollowed > 0 {
+            inputs.push(Input {
+                source: "not-followed".to_owned(),
+                title: "calls that are not followed".to_owned(),
+                times: totals.unfollowed.into(),
                 ..Input::default()
             });
         }

@@ -184,6 +184,10 @@ pub struct Executed {
     pub cut: usize,
     /// Writes of code that a process of the run may not have learned of.
     pub unseen_writes: u32,
+    /// What programs did out of the virtual PMU's sight, how often …
+    pub unfollowed: u32,
+    /// … and what it was the first time.
+    pub unfollowed_first: Option<String>,
     /// Processes that may have ended by a fault that the virtual PMU did not see.
     pub unseen_faults: u32,
     /// Processes that were still running when the program ended.
@@ -258,6 +262,7 @@ impl RunResult {
             uncounted,
             unseen_writes,
             unseen_faults,
+            unfollowed,
             outlived,
             cut: threads_cut,
             ..
@@ -270,6 +275,7 @@ impl RunResult {
             || uncounted > 0
             || unseen_writes > 0
             || unseen_faults > 0
+            || unfollowed > 0
             || outlived > 0
         {
             Precision::Counted
@@ -303,6 +309,15 @@ impl RunResult {
                 "{} write(s) of code by another process (ptrace, /proc/PID/mem, a shared file): it may have \
                  gone on executing the old code, so this count is not called exact.",
                 self.executed.unseen_writes
+            ));
+        }
+        if self.executed.unfollowed > 0 {
+            let first = self.executed.unfollowed_first.as_deref();
+            notes.push(format!(
+                "{} call(s) that the virtual PMU does not follow (first {}): what came of them may not be counted, \
+                 so this count is not called exact.",
+                self.executed.unfollowed,
+                first.unwrap_or("unknown")
             ));
         }
         if self.executed.unseen_faults > 0 {
@@ -360,7 +375,7 @@ mod tests {
             (whole.event(StaticEvent::Instructions), whole.precision()),
             (Some(10), Precision::Exact)
         );
-        let spoilers: [fn(&mut RunResult); 9] = [
+        let spoilers: [fn(&mut RunResult); 10] = [
             |ran| ran.executed.threads.clear(),
             |ran| ran.interrupted = Some(2),
             |ran| ran.ended.as_mut().unwrap().timed_out = true,
@@ -368,6 +383,7 @@ mod tests {
             |ran| ran.executed.uncounted = 1,
             |ran| ran.executed.unseen_writes = 1,
             |ran| ran.executed.unseen_faults = 1,
+            |ran| ran.executed.unfollowed = 1,
             |ran| ran.executed.outlived = 1,
             |ran| ran.executed.cut = 1,
         ];

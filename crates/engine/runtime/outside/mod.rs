@@ -9,6 +9,7 @@ mod descriptors;
 mod files;
 mod identity;
 pub mod locks;
+pub mod names;
 mod places;
 
 pub use files::follows;
@@ -202,6 +203,11 @@ pub fn before(context: &Context, number: u64, a: [u64; 6]) {
         _ => return,
     };
     note(context, which, name_of(number));
+}
+
+/// A call that is not looked at: `name` is all that is told of it.
+pub fn note_call(context: &Context, name: &[u8]) {
+    note(context, kind::CALL, name);
 }
 
 /// What a call gave that [`nr::is_followed`], or that opens or makes something.

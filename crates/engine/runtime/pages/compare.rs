@@ -17,6 +17,20 @@ impl Pages {
         self.last = (0, 0);
     }
 
+    /// A child is about to have the shared memory as well: nobody tells us what it writes there.
+    pub fn has_children(&mut self, cache: &mut Cache) {
+        self.many = true;
+        if !self.any_shared {
+            return;
+        }
+        self.each(0, 1 << 47, |pages, number| {
+            if pages.existing(number).is_some_and(|page| page.shared) {
+                pages.leave_writable(cache, number);
+            }
+        });
+        self.last = (0, 0);
+    }
+
     /// From now on this page is not watched.
     pub fn leave_writable(&mut self, cache: &mut Cache, number: u64) {
         let Some(page) = self.existing(number) else {
@@ -45,9 +59,11 @@ impl Pages {
     pub fn compared(&mut self, cache: &mut Cache, start: u64, same: bool) {
         let number = start >> 12;
         let never_watch = self.never_watch || crate::rseq::writes_to(number);
+        let many = self.many;
         let Some(page) = self.existing(number).filter(|page| page.compared) else {
             return;
         };
+        let never_watch = never_watch || many && page.shared;
         page.quiet = if same {
             page.quiet.saturating_add(1)
         } else {

@@ -29,6 +29,12 @@ impl Pages {
         self.maps.protect(start, end, (prot & 7) as u8);
     }
 
+    /// Whether something in a range is mapped that cannot be executed.
+    pub fn lacks_execution(&mut self, start: u64, end: u64) -> bool {
+        self.look_now();
+        self.maps.lacks_execution(start, end)
+    }
+
     /// Mappings changed in a way that only the kernel knows.
     pub fn changed_somewhere(&mut self) {
         self.dirty = true;

@@ -60,8 +60,9 @@ impl Vma {
     /// What mmap made. Its descriptor is asked where it matters what is mapped.
     pub(super) fn new(start: u64, end: u64, a: [u64; 6]) -> Self {
         let mut new = Self::anonymous(start, end, (a[2] & 7) as u8);
-        // MAP_SHARED, MAP_SHARED_VALIDATE; MAP_ANONYMOUS
+        // MAP_SHARED, MAP_SHARED_VALIDATE; MAP_GROWSDOWN; MAP_ANONYMOUS
         new.shared = a[3] & 1 != 0;
+        new.grows = a[3] & 0x100 != 0;
         let anonymous = a[3] & 0x20 != 0;
         if anonymous && !new.shared {
             return new;
@@ -103,6 +104,9 @@ const MANY: usize = 2000;
 /// More mappings than the kernel allows, unless its bound (`vm.max_map_count`) was raised very far.
 const MAX_VMAS: usize = 1 << 20;
 
+/// Mappings that grow of which it is known after the list was read.
+const GROWING: usize = 8;
+
 pub(super) struct Maps {
     /// By address.
     list: Table<Vma>,
@@ -112,6 +116,8 @@ pub(super) struct Maps {
     closed: bool,
     /// What can be read can be executed (READ_IMPLIES_EXEC of personality(2)): the calls do not tell.
     implied: bool,
+    /// Where those are that grow, as far as is known.
+    growing: [(u64, u64); GROWING],
 }
 
 impl Maps {
@@ -121,6 +127,7 @@ impl Maps {
             shared_writable: 0,
             closed: false,
             implied: false,
+            growing: [(0, 0); GROWING],
         }
     }
 
@@ -142,6 +149,11 @@ impl Maps {
     pub(super) fn may_have_grown(&self, address: u64) -> bool {
         let next = self.list().get(self.first(address));
         next.is_some_and(|v| v.grows && v.start > address && v.start - address < 64 << 20)
+    }
+
+    /// Whether something in a range is mapped that cannot be executed.
+    pub(super) fn lacks_execution(&self, start: u64, end: u64) -> bool {
+        self.within(start, end).any(|v| v.prot & EXEC == 0)
     }
 
     /// Mappings that lie in a range, or reach into it.
@@ -295,6 +307,7 @@ impl Maps {
         if fd < 0 {
             return false;
         }
+        self.keep_growing();
         self.list.claim(0);
         self.shared_writable = 0;
         let mut buffer = [0u8; 4096];
@@ -371,7 +384,19 @@ impl Maps {
         true
     }
 
-    fn add(&mut self, vma: Vma) {
+    /// Of the program's own mappings that grow, the file does not tell it.
+    fn keep_growing(&mut self) {
+        let mut growing = [(0, 0); GROWING];
+        let grow = self.list().iter().filter(|v| v.grows);
+        for (to, v) in growing.iter_mut().zip(grow) {
+            *to = (v.start, v.end);
+        }
+        self.growing = growing;
+    }
+
+    fn add(&mut self, mut vma: Vma) {
+        let grew = |&(start, end): &(u64, u64)| vma.start < end && start < vma.end;
+        vma.grows |= self.growing.iter().any(grew);
         self.shared_writable += usize::from(vma.shared && vma.prot & WRITE != 0);
         self.list.push(vma);
     }

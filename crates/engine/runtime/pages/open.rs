@@ -8,6 +8,9 @@ use crate::syscall_table as nr;
 /// What is larger is a length only where a call has one: it may be an address.
 const LONG: u64 = 1 << 24;
 
+/// Of `ioctl_userfaultfd(2)`.
+const UFFDIO_MOVE: u32 = 0xc028_aa05;
+
 impl Pages {
     /// The kernel is going to write at `start` for the program.
     pub fn open(&mut self, cache: &mut Cache, start: u64, len: u64) {
@@ -48,6 +51,9 @@ impl Pages {
             nr::READV | nr::PREADV | nr::PROCESS_VM_READV | nr::PREADV2 => {
                 self.open_vector(cache, a[1], a[2]);
             }
+            nr::IO_SUBMIT => self.open_requests(cache, a[1], a[2]),
+            nr::IO_URING_ENTER if a[1] as u32 != 0 => self.open_submissions(cache),
+            nr::IOCTL if a[1] as u32 == UFFDIO_MOVE => self.open_move(cache, a[2]),
             nr::RECVMSG => self.open_message(cache, a[1]),
             nr::RECVMMSG => {
                 for at in 0..a[2].min(1024) {
@@ -55,6 +61,16 @@ impl Pages {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// `struct uffdio_move`: pages go from one place to another. They are code no longer, or others.
+    fn open_move(&mut self, cache: &mut Cache, argument: u64) {
+        if let Some([to, from, length]) = program_memory::read::<[u64; 3]>(argument) {
+            for start in [to, from] {
+                self.open(cache, start, length);
+                self.written(cache, start, start.saturating_add(length));
+            }
         }
     }
 

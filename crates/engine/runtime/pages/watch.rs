@@ -25,10 +25,11 @@ impl Pages {
         if self.unwatched {
             return;
         }
-        let never_watch = self.never_watch;
+        let (never_watch, many) = (self.never_watch, self.many);
         let Some(page) = self.existing(number) else {
             return;
         };
+        let never_watch = never_watch || many && page.shared;
         let no_fault = never_watch || rseq::writes_to(number);
         page.compared |= no_fault && (page.shared || page.prot & WRITE != 0);
         let (shared, guarded) = (page.shared, page.guarded || never_watch);
@@ -93,11 +94,12 @@ pub(super) fn without_write(prot: u8) -> u8 {
     }
 }
 
-/// Changes a permission of the program's own code page; false where pages of this size have none of their own.
+/// Changes a permission of the program's own code page; false where pages of this size have none of their own, or the
+/// program has sealed it.
 fn try_protect(address: u64, len: u64, prot: u8) -> bool {
     // SAFETY: nothing but the permission changes.
     let result = unsafe { sys::call(nr::MPROTECT, [address, len, u64::from(prot), 0, 0, 0]) };
-    if result != -22 {
+    if !matches!(result, -22 | -1) {
         check_protected(address, result);
     }
     result == 0

@@ -155,6 +155,11 @@ fn interrupted(context: &Context, restarts: bool) -> Step {
     }
 }
 
+/// Whether a signal waits for the thread that ends a wait.
+pub fn is_called(context: &mut Context) -> bool {
+    signals::shut(context) && deliverable(context) != 0
+}
+
 /// Whether a call that the signal which has come ended is made again after it.
 pub fn restarts(context: &Context) -> bool {
     const SA_RESTART: u64 = 0x1000_0000;

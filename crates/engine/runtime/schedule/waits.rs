@@ -8,7 +8,7 @@ use crate::layout::Context;
 use crate::program_memory;
 use crate::schedule_state::why;
 use crate::syscall_table as nr;
-use crate::{clock, sys};
+use crate::{clock, open_pages, sys};
 
 /// nanosleep and clock_nanosleep.
 pub fn sleep(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
@@ -42,6 +42,7 @@ pub fn sleep(context: &mut Context, number: u64, a: [u64; 6]) -> Step {
 
 /// A call that is not known here: the kernel makes it, while others have the token.
 pub fn by_the_kernel(context: &mut Context, number: u64, a: [u64; 6], restarts: bool) -> Step {
+    open_pages::before(number, a);
     let result = token::outside(context, number, a);
     if result == -super::EINTR {
         return interrupted(context, restarts);

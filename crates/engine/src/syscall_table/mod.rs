@@ -56,6 +56,8 @@ pub enum Answer {
     Remote,
     /// The kernel, called by the runtime, which adds to limits of memory what the engine takes.
     Limit,
+    /// The kernel, called by the runtime, which compares code from then on where the kernel may write it at any time.
+    Later,
     /// The runtime, which locks the program's mappings one by one.
     Lock,
     /// The runtime: actions of signals.
@@ -274,6 +276,9 @@ pub fn in_words(answer: Answer) -> &'static str {
         Answer::Remote => "kernel, called by the runtime, which sees to code that it changes",
         Answer::Limit => {
             "kernel, called by the runtime, which adds to limits of memory what the virtual PMU takes"
+        }
+        Answer::Later => {
+            "kernel, called by the runtime, which compares code where the kernel may write it later"
         }
         Answer::Lock => "runtime, which locks the program's mappings, not the virtual PMU's",
         Answer::Action | Answer::Mask | Answer::Return | Answer::Stack => "runtime",

@@ -219,7 +219,7 @@ calls! {
     EPOLL_CREATE = 213: Descriptor, Kernel;
     EPOLL_CTL_OLD = 214: Descriptor, Kernel;
     EPOLL_WAIT_OLD = 215: Wait, Kernel;
-    REMAP_FILE_PAGES = 216: Memory, Kernel;
+    REMAP_FILE_PAGES = 216: Memory, Mapping;
     GETDENTS64 = 217: Descriptor, Kernel;
     SET_TID_ADDRESS = 218: Process, Kernel;
     RESTART_SYSCALL = 219: Wait, Kernel;
@@ -326,7 +326,7 @@ calls! {
     KEXEC_FILE_LOAD = 320: Plain, Kernel;
     BPF = 321: Descriptor, Kernel;
     EXECVEAT = 322: Exec, Exec;
-    USERFAULTFD = 323: Descriptor, Kernel;
+    USERFAULTFD = 323: Descriptor, Later;
     MEMBARRIER = 324: Process, Kernel;
     MLOCK2 = 325: Memory, Kernel;
     COPY_FILE_RANGE = 326: Descriptor, Write;
@@ -339,9 +339,9 @@ calls! {
     IO_PGETEVENTS = 333: Wait, Kernel;
     RSEQ = 334: Process, Sequences;
     PIDFD_SEND_SIGNAL = 424: Signal, Kernel;
-    IO_URING_SETUP = 425: Descriptor, Kernel;
+    IO_URING_SETUP = 425: Descriptor, Later;
     IO_URING_ENTER = 426: Descriptor, Kernel;
-    IO_URING_REGISTER = 427: Descriptor, Kernel;
+    IO_URING_REGISTER = 427: Descriptor, Later;
     OPEN_TREE = 428: File, Kernel;
     MOVE_MOUNT = 429: File, Kernel;
     FSOPEN = 430: File, Kernel;
@@ -354,7 +354,7 @@ calls! {
     OPENAT2 = 437: File, Kernel;
     PIDFD_GETFD = 438: Descriptor, Kernel;
     FACCESSAT2 = 439: File, Kernel;
-    PROCESS_MADVISE = 440: Memory, Kernel;
+    PROCESS_MADVISE = 440: Memory, Mapping;
     EPOLL_PWAIT2 = 441: Wait, Clock;
     MOUNT_SETATTR = 442: File, Kernel;
     QUOTACTL_FD = 443: File, Kernel;
@@ -376,7 +376,7 @@ calls! {
     LSM_GET_SELF_ATTR = 459: Plain, Kernel;
     LSM_SET_SELF_ATTR = 460: Plain, Kernel;
     LSM_LIST_MODULES = 461: Plain, Kernel;
-    MSEAL = 462: Memory, Kernel;
+    MSEAL = 462: Memory, Mapping;
     SETXATTRAT = 463: File, Kernel;
     GETXATTRAT = 464: File, Kernel;
     LISTXATTRAT = 465: File, Kernel;

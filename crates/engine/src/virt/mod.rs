@@ -26,6 +26,7 @@ mod initial_stack;
 #[cfg(target_arch = "x86_64")]
 mod inject;
 mod inputs;
+mod others;
 mod programs;
 #[cfg(target_arch = "x86_64")]
 mod ptrace;
@@ -454,6 +455,9 @@ impl Running {
             what: "waiting for the program",
             error,
         })?;
+        if status.code().is_some() {
+            others::wait_for(&self.shared);
+        }
         self.service.stop();
         if let Some(readers) = self.readers.take() {
             readers.finish();

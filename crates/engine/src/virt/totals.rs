@@ -9,7 +9,7 @@ use crate::layout::{Context, option, state};
 use crate::xlate::facts::{Counts, Event};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// One thread of one process image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,6 +133,10 @@ pub struct Totals {
     /// Writes of code (by another process, by `ptrace`) after which a process may have gone on with the old: then the
     /// run is not what it would be natively, and its count not exact.
     pub unseen_writes: u32,
+    /// What programs did out of the virtual PMU's sight, how often …
+    pub unfollowed: u32,
+    /// … and what it was the first time.
+    pub unfollowed_first: Option<String>,
     /// Processes that may have ended by a fault that the virtual PMU did not see (the program had blocked the signal, and
     /// waits for it otherwise): each count is at most a block's instructions too high.
     pub unseen_faults: u32,
@@ -172,6 +176,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>, Option<Calls>) {
         retired_cut: header.retired_cut.load(Ordering::Acquire),
         clock_followed: header.clock_followed.load(Ordering::Acquire),
         random_missed: header.random_missed.load(Ordering::Acquire),
+        unfollowed: header.unfollowed.load(Ordering::Acquire),
         unseen_writes: header.unseen_writes.load(Ordering::Acquire),
         outside: match header.options & option::SCHEDULE {
             0 => Vec::new(),
@@ -182,13 +187,15 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>, Option<Calls>) {
         ..Totals::default()
     };
     (totals.printed, totals.unprinted) = super::texts::read(shared);
-    if totals.uncounted > 0 {
-        let bytes = header
-            .left_out
-            .each_ref()
-            .map(|byte| byte.load(Ordering::Acquire));
-        totals.left_out = Some(text(&bytes)).filter(|text| !text.is_empty());
-    }
+    let noted = |bytes: &[AtomicU8]| {
+        let bytes: Vec<u8> = bytes
+            .iter()
+            .map(|byte| byte.load(Ordering::Acquire))
+            .collect();
+        Some(text(&bytes)).filter(|text| !text.is_empty())
+    };
+    totals.left_out = noted(&header.left_out);
+    totals.unfollowed_first = noted(&header.unfollowed_first);
     if header.failed.load(Ordering::Acquire) != 0 {
         totals.failure = Some(text(&header.report).trim_end().to_owned());
     }

@@ -22,6 +22,7 @@ pub(super) fn classify(insn: &mut Insn, bytes: &[u8]) {
             0xff if reg == 4 => insn.kind = Kind::JmpInd,
             0xff if reg == 3 || reg == 5 => insn.kind = Kind::Unsupported,
             0xca | 0xcb | 0xcf => insn.kind = Kind::FarReturn,
+            0xcd if bytes[usize::from(insn.imm_at)] == 0x80 => insn.kind = Kind::Interrupt,
             0xcc | 0xcd | 0xf1 | 0xf4 => insn.kind = Kind::Trap,
             0x8e if reg == 5 => insn.kind = Kind::LoadsGs,
             0xc7 if insn.modrm == 0xf8 => insn.kind = Kind::Xbegin,

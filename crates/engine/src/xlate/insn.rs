@@ -47,6 +47,8 @@ pub enum Kind {
     CallInd,
     /// `syscall`.
     Syscall,
+    /// `int 0x80`: a system call as 32-bit programs make them.
+    Interrupt,
     /// Always traps or never returns here (`ud2`, `hlt`, `int3`, `int n`):
     /// copied, and ends a block.
     Trap,

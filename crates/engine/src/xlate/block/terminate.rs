@@ -118,7 +118,12 @@ impl Builder<'_, '_> {
                 self.record(here, 0);
                 return;
             }
-            Kind::Rdtsc | Kind::Asks | Kind::LoadsGs | Kind::FarReturn | Kind::Request => {
+            Kind::Rdtsc
+            | Kind::Asks
+            | Kind::LoadsGs
+            | Kind::FarReturn
+            | Kind::Interrupt
+            | Kind::Request => {
                 self.block.end = End::Answered;
                 let number = self.first_exit + self.block.exit_count as u32;
                 self.hot.set_gs32(offsets.exit_id, number);

@@ -145,6 +145,8 @@ pub(super) fn execute(
             uncounted: outcome.totals.uncounted,
             left_out: outcome.totals.left_out.clone(),
             cut,
+            unfollowed: outcome.totals.unfollowed,
+            unfollowed_first: outcome.totals.unfollowed_first.clone(),
             unseen_writes: outcome.totals.unseen_writes,
             unseen_faults: outcome.totals.unseen_faults,
             outlived: alive.len(),
