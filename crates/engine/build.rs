@@ -54,12 +54,16 @@ fn main() {
             "codegen-units=1",
         ])
         .args(["-C", "relocation-model=pic", "-C", "overflow-checks=off"])
-        .args(["-C", "force-unwind-tables=no", "-C", "strip=debuginfo"]);
+        .args(["-C", "force-unwind-tables=no", "-C", "strip=symbols"]);
     // Messages name files: the same bytes wherever the sources lie.
     rustc.arg(format!(
         "--remap-path-prefix={}=crates/engine",
         root.display()
     ));
+    if variable("CARGO_CFG_TARGET_ENV") == "musl" {
+        // Rust's own start files and C library for this target.
+        rustc.args(["-C", "link-self-contained=no"]);
+    }
     for argument in ["-nostdlib", "-nostartfiles", "-static", "-no-pie"] {
         rustc.args(["-C", &format!("link-arg={argument}")]);
     }

@@ -5,8 +5,14 @@ use std::mem::MaybeUninit;
 
 pub(super) type Regs = libc::user_regs_struct;
 
-const GETSIGMASK: libc::c_uint = 0x420a;
-const SETSIGMASK: libc::c_uint = 0x420b;
+/// As the C library has it.
+#[cfg(target_env = "musl")]
+type Request = libc::c_int;
+#[cfg(not(target_env = "musl"))]
+type Request = libc::c_uint;
+
+const GETSIGMASK: Request = 0x420a;
+const SETSIGMASK: Request = 0x420b;
 
 fn check(result: libc::c_long) -> io::Result<()> {
     if result == -1 {
