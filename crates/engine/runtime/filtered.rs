@@ -56,6 +56,11 @@ pub fn begins() {
     ON.store(true, Relaxed);
 }
 
+/// Whether a filter may be there: then nothing is called that need not be.
+pub fn on() -> bool {
+    ON.load(Relaxed)
+}
+
 /// Signals that stay open where all others are blocked, lest a trapped call end the process.
 pub fn open() -> u64 {
     match ON.load(Relaxed) {

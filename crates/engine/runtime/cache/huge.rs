@@ -9,7 +9,7 @@ use super::Cache;
 use crate::layout::LOW_BYTES;
 use crate::own_memory::{self, AREA};
 use crate::syscall_table as nr;
-use crate::{counts, slots, sys};
+use crate::{counts, filtered, slots, sys};
 
 /// Bytes of a huge page.
 const HUGE: u64 = 2 << 20;
@@ -83,7 +83,7 @@ impl Cache {
             true => self.huge.visits * A_VISIT,
             false => slots::slot(slot).total(),
         };
-        if done < self.huge.due || slots::header().huge_pages == 0 {
+        if done < self.huge.due || slots::header().huge_pages == 0 || filtered::on() {
             return;
         }
         self.huge.due = done + STEP;
