@@ -156,7 +156,7 @@ fn handlers_cannot_return_to_32_bit_code_unnoticed() {
 fn sysenter_faults_where_the_cpu_does_not_have_it() {
     let vendor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     if !vendor.contains("AuthenticAMD") && !vendor.contains("HygonGenuine") {
-        truecount_testing::skip!("cpu", "sysenter is a system call on this CPU");
+        truecount_testing::skip!("cpu-features", "sysenter is a system call on this CPU");
         return;
     }
     all_followed(&["sysenter"]);
