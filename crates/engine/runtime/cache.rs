@@ -20,7 +20,7 @@ mod seldom;
 mod threads;
 
 use crate::block::{Block, NONE, Near};
-use crate::layout::{MAX_WATCHES, TABLES, Watch};
+use crate::layout::{MAX_WATCHES, WATCHED, Watch};
 use crate::own_memory::{self, MAX_AREAS};
 use crate::pages::Pages;
 use crate::sys;
@@ -187,8 +187,8 @@ impl Cache {
     fn config(&self, number: u32, once: bool) -> Config {
         let mut config = CONFIG;
         config.offsets.count += 8 * (number & 7);
-        config.watched = own_memory::low() as u32;
-        config.tables = (own_memory::low() + TABLES) as u32;
+        config.watched = (own_memory::low() + WATCHED) as u32;
+        config.tables = own_memory::low() as u32;
         config.counter = counts::next();
         config.watches = self.watches;
         config.own_clock = clock::on();

@@ -20,6 +20,7 @@ use watch::{MANY_FAULTS, protect, without_write};
 
 use crate::block::NONE;
 use crate::cache::Cache;
+use crate::layout::WATCHED;
 use crate::xlate::decode::MAX_LEN;
 use crate::{keys, own_memory, program_memory};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
@@ -31,8 +32,8 @@ pub const EXEC: u8 = 4;
 /// How many pages are watched. Translated code reads it before a system call: the
 /// kernel cannot write into watched pages (see [`Pages::open_for`]).
 pub fn watched() -> &'static AtomicU32 {
-    // SAFETY: the first word there, mapped for good.
-    unsafe { &*(own_memory::low() as *const AtomicU32) }
+    // SAFETY: a word of a page there, mapped for good.
+    unsafe { &*((own_memory::low() + WATCHED) as *const AtomicU32) }
 }
 
 /// A system call's write may concern code (see `code_writes`).

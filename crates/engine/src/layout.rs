@@ -28,13 +28,15 @@ pub const LOW: [u64; 8] = [
     0x2ac8_0000,
     0x0ac8_0000,
 ];
-/// At a place of [`LOW`]: a page with the number of watched pages. Behind it, tables of translated targets of indirect
-/// branches, 65,536 code addresses each: for returns, for branches through memory, and through RAX, RCX, RDX.
-pub const TABLES: u64 = 0x1000;
+/// At a place of [`LOW`]: tables of translated targets of indirect branches, 65,536 code addresses each: for returns, for
+/// branches through memory, and through RAX, RCX, RDX. They change under the engine's lock alone.
+pub const TABLES: u64 = 5;
 /// Bytes of each table.
 pub const TABLE_BYTES: u64 = 65_536 * 8;
+/// Behind them: a page with the number of watched pages, which changes at any time.
+pub const WATCHED: u64 = TABLES * TABLE_BYTES;
 /// Bytes at a place of [`LOW`].
-pub const LOW_BYTES: u64 = TABLES + 5 * TABLE_BYTES;
+pub const LOW_BYTES: u64 = WATCHED + 0x1000;
 /// Where the totals file is mapped …
 pub const TOTALS_BASE: u64 = 0x5520_0000_0000;
 /// … up to this offset; what is behind it …

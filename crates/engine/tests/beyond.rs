@@ -5,8 +5,8 @@
 mod support;
 
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
-use support::{built, fixed_layout, launch, stepped};
+use std::process::{Command, Stdio};
+use support::{built, fixed_layout, launch, run, stepped};
 use truecount_engine::machine::Machine;
 use truecount_engine::step;
 use truecount_engine::virt::{Options, Totals};
@@ -23,20 +23,6 @@ fn command(program: &PathBuf, case: &str) -> Command {
     command.arg(case).env_clear().stdin(Stdio::null());
     fixed_layout(&mut command);
     command
-}
-
-/// Status, output and counts; `None` (and a printed reason) where the machine forbids ptrace.
-fn run(mut command: Command, options: &Options) -> Option<(ExitStatus, String, Totals)> {
-    use std::io::Read as _;
-    let (mut reader, writer) = std::io::pipe().expect("a pipe");
-    command.stdout(writer);
-    let running = launch(&mut command, options)?;
-    // The command holds an end of the pipe.
-    drop(command);
-    let mut output = String::new();
-    reader.read_to_string(&mut output).expect("text");
-    let outcome = running.wait().expect("the engine ends well");
-    Some((outcome.status, output, outcome.totals))
 }
 
 /// The same output and status as natively, either way of counting and in turn; the counts of the first run.

@@ -6,7 +6,7 @@ mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};
-use support::{built, fixed_layout, launch};
+use support::{built, fixed_layout, launch, run};
 use truecount_engine::virt::Options;
 
 /// 240,000 blocks, again and again; in between code that is new, and threads that execute the old.
@@ -54,14 +54,14 @@ fn code_of_long_runs_lies_on_huge_pages() {
         return;
     };
     for threads in [false, true] {
-        let run = || {
+        let command = || {
             let mut command = Command::new(&program);
             command.args(threads.then_some("thread")).env_clear();
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             fixed_layout(&mut command);
             command
         };
-        let mut native = run().spawn().expect("it was just built");
+        let mut native = command().spawn().expect("it was just built");
         let mut expected = String::new();
         // Its input ends, and so does it.
         drop(native.stdin.take());
@@ -71,7 +71,7 @@ fn code_of_long_runs_lies_on_huge_pages() {
         let mut counts = Vec::new();
         for per_block in [false, true] {
             let options = Options::default().per_block(per_block);
-            let Some(mut running) = launch(&mut run(), &options) else {
+            let Some(mut running) = launch(&mut command(), &options) else {
                 return;
             };
             let child = running.child_mut();
@@ -102,5 +102,48 @@ fn code_of_long_runs_lies_on_huge_pages() {
                 "{counts:?}"
             );
         }
+    }
+}
+
+/// The tables are two mappings then, which one call moves since Linux 6.17 only: they give way all the same.
+#[test]
+fn tables_on_huge_pages_give_way() {
+    let source = r#"#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+static long one(long a) { return a + 1; }
+static long two(long a) { return a * 3 % 1000003; }
+static long (*volatile functions[])(long) = {one, two};
+static long work(int times) {
+    long sum = 1;
+    for (int i = 0; i < times; i++) sum = functions[i & 1](sum);
+    return sum;
+}
+int main(void) {
+    long sum = work(8000000);
+    // Code that is new, so that it is looked at how long this has run.
+    for (int i = 0; i < 40; i++) sum += sum % (i + 7);
+    char *wanted = (char *)0x7e900000;
+    if (mmap(wanted, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != wanted) return 9;
+    memset(wanted, 1, 1 << 16);
+    sum += work(1000);
+    for (int i = 0; i < 1 << 16; i++) sum += wanted[i];
+    printf("%ld\n", sum);
+    return 0;
+}
+"#;
+    let Some(program) = built("huge-tables.c", source, &["-O1"]) else {
+        return;
+    };
+    let native = Command::new(&program).output().expect("it was just built");
+    let expected = String::from_utf8_lossy(&native.stdout).into_owned();
+    assert!(native.status.success());
+    for per_block in [false, true] {
+        let options = Options::default().per_block(per_block);
+        let Some((status, output, totals)) = run(Command::new(&program), &options) else {
+            return;
+        };
+        assert_eq!((status.code(), output), (Some(0), expected.clone()));
+        assert!(totals.instructions() > 60_000_000);
     }
 }

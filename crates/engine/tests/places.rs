@@ -4,37 +4,23 @@
 
 mod support;
 
-use std::io::Read as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use support::{built, fixed_layout, launch};
+use support::{built, fixed_layout};
 use truecount_engine::step;
 use truecount_engine::virt::{Cache, Options, Totals};
 
-/// Its status, output and count; `None` (and a printed reason) where the machine forbids ptrace.
+/// The program with nothing in its environment.
 fn run(
     program: &Path,
     argument: Option<&str>,
     options: &Options,
 ) -> Option<(ExitStatus, String, Totals)> {
     let mut command = Command::new(program);
-    command.args(argument);
-    run_command(command, options)
-}
-
-fn run_command(mut command: Command, options: &Options) -> Option<(ExitStatus, String, Totals)> {
-    let (mut reader, writer) = std::io::pipe().expect("a pipe");
-    command.stdout(writer).env_clear();
-    fixed_layout(&mut command);
-    let running = launch(&mut command, options)?;
-    // The command holds an end of the pipe.
-    drop(command);
-    let mut output = String::new();
-    reader.read_to_string(&mut output).expect("text");
-    let outcome = running.wait().expect("the engine ends well");
-    Some((outcome.status, output, outcome.totals))
+    command.args(argument).env_clear();
+    support::run(command, options)
 }
 
 /// The same output as natively, and the same count either way of counting and with translations that were kept.
@@ -215,8 +201,8 @@ fn random_system_calls_do_what_they_do_natively() {
         for per_block in [false, true] {
             let options = Options::default().per_block(per_block);
             let mut command = Command::new(&program);
-            command.args([&seed, "400", "all"]);
-            let Some((status, output, _)) = run_command(command, &options) else {
+            command.args([&seed, "400", "all"]).env_clear();
+            let Some((status, output, _)) = support::run(command, &options) else {
                 return;
             };
             let differs = output.lines().zip(expected.lines()).find(|(a, b)| a != b);

@@ -4,30 +4,15 @@
 
 mod support;
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use support::{built, fixed_layout, launch};
+use std::process::{Command, Stdio};
+use support::{built, fixed_layout, launch, run};
 use truecount_engine::machine::Machine;
 use truecount_engine::virt::{Options, Totals};
 
-/// Status, output and counts; `None` (and a printed reason) where the machine forbids ptrace.
-fn run(mut command: Command, options: &Options) -> Option<(ExitStatus, String, Totals)> {
-    let (mut reader, writer) = std::io::pipe().expect("a pipe");
-    command.stdout(writer).stdin(Stdio::null());
-    fixed_layout(&mut command);
-    let running = launch(&mut command, options)?;
-    // The command holds an end of the pipe.
-    drop(command);
-    let mut output = String::new();
-    reader.read_to_string(&mut output).expect("text");
-    let outcome = running.wait().expect("the engine ends well");
-    Some((outcome.status, output, outcome.totals))
-}
-
 fn command(program: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
-    command.args(arguments).env_clear();
+    command.args(arguments).env_clear().stdin(Stdio::null());
     command
 }
 

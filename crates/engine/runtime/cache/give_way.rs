@@ -3,9 +3,11 @@
 
 use super::Cache;
 use super::areas::Area;
+use super::huge;
 use super::kept::{FRESH, SPENT};
 use super::sections::{CHUNK_EXITS, LIVE, LOST, Section};
 use crate::block::NONE;
+use crate::check;
 use crate::layout::{ARENA_BASE, LOW, LOW_BYTES, TOTALS_BASE};
 use crate::own_memory::{self, AREA, in_code};
 use crate::pages::Pages;
@@ -95,10 +97,23 @@ impl Cache {
             return false;
         };
         let old = own_memory::low();
+        let split = huge::split(old);
+        let parts = [(0, split), (split, LOW_BYTES - split)];
         // MREMAP_MAYMOVE | MREMAP_FIXED
         // SAFETY: from memory of ours to memory of ours; code is told below, before any is executed.
-        let moved = unsafe { sys::call(nr::MREMAP, [old, LOW_BYTES, LOW_BYTES, 3, place, 0]) };
-        if moved != place as i64 {
+        let moves = |from: u64, to: u64, bytes: u64| unsafe {
+            bytes == 0 || sys::call(nr::MREMAP, [from, bytes, bytes, 3, to, 0]) == to as i64
+        };
+        for (done, &(at, bytes)) in parts.iter().enumerate() {
+            if moves(old + at, place + at, bytes) {
+                continue;
+            }
+            for &(at, bytes) in parts.iter().take(done) {
+                check!(
+                    moves(place + at, old + at, bytes),
+                    "the tables of branches are lost"
+                );
+            }
             own_memory::give_back(place, LOW_BYTES);
             return false;
         }

@@ -6,7 +6,7 @@
 //! Source: kernel `Documentation/admin-guide/mm/transhuge.rst`, mremap(2).
 
 use super::Cache;
-use crate::layout::LOW_BYTES;
+use crate::layout::WATCHED;
 use crate::own_memory::{self, AREA};
 use crate::syscall_table as nr;
 use crate::{counts, filtered, slots, sys};
@@ -42,6 +42,18 @@ impl Huge {
             tables: false,
         }
     }
+}
+
+const _: () = assert!(WATCHED >= HUGE);
+
+/// Whether the tables at `low` can begin with a huge page.
+fn has_room(low: u64) -> bool {
+    low.is_multiple_of(HUGE)
+}
+
+/// After so many bytes of what is at `low` another mapping may begin.
+pub(super) fn split(low: u64) -> u64 {
+    if has_room(low) { HUGE } else { 0 }
 }
 
 /// Puts a huge page in the place of what is at `at`; false where the kernel gives none.
@@ -90,8 +102,8 @@ impl Cache {
         if !self.huge.tables {
             self.huge.tables = true;
             self.huge.due = self.huge.due.max(FIRST);
-            let at = own_memory::low().next_multiple_of(HUGE);
-            if at + HUGE <= own_memory::low() + LOW_BYTES && !replace(at) {
+            let low = own_memory::low();
+            if has_room(low) && !replace(low) {
                 self.huge.due = u64::MAX;
             }
             return;

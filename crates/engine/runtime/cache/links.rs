@@ -4,7 +4,7 @@
 use super::areas::{code, default_entry};
 use super::{Cache, Entry, OFFSETS};
 use crate::block::{NONE, Near};
-use crate::layout::{TABLE_BYTES, TABLES, option};
+use crate::layout::{TABLE_BYTES, option};
 use crate::own_memory::{self, is_runtime};
 use crate::slots;
 use crate::xlate::block::Side;
@@ -320,7 +320,7 @@ pub(super) fn patch(at: u64, to: u64) {
 
 /// The entry that a place of a table leads to, if it leads to one.
 fn first_entry(way: usize, index: usize) -> u32 {
-    let base = own_memory::low() + TABLES + way as u64 * TABLE_BYTES;
+    let base = own_memory::low() + way as u64 * TABLE_BYTES;
     // SAFETY: index < 65536, the table is mapped; only the lock's holder writes there.
     let at = unsafe { *(base as *const u64).add(index) };
     if is_runtime(at) {
@@ -331,7 +331,7 @@ fn first_entry(way: usize, index: usize) -> u32 {
 }
 
 pub(super) fn set_table(way: usize, index: usize, value: u64) {
-    let base = own_memory::low() + TABLES + way as u64 * TABLE_BYTES;
+    let base = own_memory::low() + way as u64 * TABLE_BYTES;
     // SAFETY: index < 65536, the table is mapped; one aligned word.
     unsafe { ((base as *mut u64).add(index)).write_volatile(value) };
 }

@@ -1,11 +1,11 @@
 //! Targets of indirect branches that are met once or twice: a program that is done soon would copy a page of a table
 //! for most of them (a page is 512 addresses of 65,536), which costs more than some visits to the runtime.
 
-use crate::layout::{LOW_BYTES, TABLE_BYTES, TABLES};
+use crate::layout::{TABLE_BYTES, TABLES};
 
 /// How often a target is met before a page is copied for it.
 const OFTEN: u8 = 8;
-const PAGES: usize = (LOW_BYTES - TABLES) as usize / 0x1000;
+const PAGES: usize = (TABLES * TABLE_BYTES) as usize / 0x1000;
 const COUNTS: usize = 2048;
 
 pub(super) struct Seldom {

@@ -42,13 +42,13 @@ pub(super) fn write_image(file: &File) -> io::Result<u64> {
     // Every slot of a table leads to its jump at the start of the image. In parts: memory that the launcher never
     // touches costs it no page.
     let mut part = [0; PART];
-    for table in 0..(LOW_BYTES - TABLES) / TABLE_BYTES {
+    for table in 0..TABLES {
         let entry = (RUNTIME_BASE + 8 * (table + 1)).to_le_bytes();
         for place in part.chunks_exact_mut(entry.len()) {
             place.copy_from_slice(&entry);
         }
         for at in (0..TABLE_BYTES).step_by(PART) {
-            file.write_all_at(&part, FLAT + TABLES + table * TABLE_BYTES + at)?;
+            file.write_all_at(&part, FLAT + table * TABLE_BYTES + at)?;
         }
     }
     Ok(text.next_multiple_of(4096))

@@ -2,11 +2,12 @@
 #![allow(dead_code)] // each takes its part
 #![allow(clippy::expect_used)] // helpers of tests
 
+use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use truecount_engine::step;
-use truecount_engine::virt::{self, LaunchError, Options, Running};
+use truecount_engine::virt::{self, LaunchError, Options, Running, Totals};
 
 /// Without address randomisation.
 pub fn fixed_layout(command: &mut Command) {
@@ -29,6 +30,20 @@ pub fn launch(command: &mut Command, options: &Options) -> Option<Running> {
         }
         Err(error) => panic!("{error}"),
     }
+}
+
+/// Status, output and counts; `None` (and a printed reason) where the machine forbids ptrace.
+pub fn run(mut command: Command, options: &Options) -> Option<(ExitStatus, String, Totals)> {
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    command.stdout(writer);
+    fixed_layout(&mut command);
+    let running = launch(&mut command, options)?;
+    // The command holds an end of the pipe.
+    drop(command);
+    let mut output = String::new();
+    reader.read_to_string(&mut output).expect("text");
+    let outcome = running.wait().expect("the engine ends well");
+    Some((outcome.status, output, outcome.totals))
 }
 
 /// What was stepped; `None` (a skip) where the machine forbids it. Any other error is one.

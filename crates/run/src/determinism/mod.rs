@@ -367,8 +367,9 @@ const CLEAN: [(&str, &str); 2] = [
 const WARNING: &str = "getrandom and AT_RANDOM are not random in this run: keys, tokens \
     and nonces that the program makes are predictable. Use it for measurements only.";
 
-/// To be called just before the program starts, when so many `threads` start first (as for [`pid::choose`]): chooses its PID, if it is to have
-/// one, and keeps others from choosing until the result is dropped. What could not be done is added to `missing`.
+/// To be called just before the program starts, when so many `threads` start first (as for [`pid::choose`]): chooses its
+/// PID, if it is to have one, and keeps others from choosing until the result is dropped. What could not be done is added
+/// to `missing`.
 pub fn choose_pid(
     fixed: Option<&Fixed>,
     threads: Option<i32>,
