@@ -29,7 +29,7 @@ pub const LOW: [u64; 8] = [
     0x0ac8_0000,
 ];
 /// At a place of [`LOW`]: tables of translated targets of indirect branches, 65,536 code addresses each: for returns, for
-/// branches through memory, and through RAX, RCX, RDX. They change under the engine's lock alone.
+/// branches through memory, and through RAX, RCX, RDX. They change only while a thread has the engine's lock.
 pub const TABLES: u64 = 5;
 /// Bytes of each table.
 pub const TABLE_BYTES: u64 = 65_536 * 8;
