@@ -20,7 +20,7 @@ static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_key_t key;
 static sem_t semaphore;
-static long sum, cleaned, destroyed, forked, handled;
+static long serials, written, cleaned, destroyed, forked, handled;
 static __thread long own = 7;
 
 static void clean(void *by) { __atomic_fetch_add(&cleaned, (long)by, __ATOMIC_SEQ_CST); }
@@ -60,8 +60,8 @@ static void *meets(void *number) {
     pthread_setspecific(key, (void *)own);
     for (int i = 0; i < 100; i++) {
         int serial = pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD;
-        pthread_mutex_lock(&mutex), sum += serial, pthread_mutex_unlock(&mutex);
-        if (i & 1) pthread_rwlock_wrlock(&lock), sum += 2, pthread_rwlock_unlock(&lock);
+        pthread_mutex_lock(&mutex), serials += serial, pthread_mutex_unlock(&mutex);
+        if (i & 1) pthread_rwlock_wrlock(&lock), written += 2, pthread_rwlock_unlock(&lock);
         else pthread_rwlock_rdlock(&lock), pthread_rwlock_unlock(&lock);
     }
     return (void *)own;
@@ -123,7 +123,7 @@ int main(void) {
     pthread_barrier_init(&barrier, NULL, 8);
     for (long i = 0; i < 8; i++) pthread_create(&threads[i], NULL, meets, (void *)i);
     for (int i = 0; i < 8; i++) pthread_join(threads[i], &result), total += (long)result;
-    say("serial and written", sum), say("own", total), say("destroyed", destroyed);
+    say("serial", serials), say("written", written), say("own", total), say("destroyed", destroyed);
     pthread_mutexattr_t attribute;
     pthread_mutex_t held;
     pthread_mutexattr_init(&attribute), pthread_mutexattr_setrobust(&attribute, PTHREAD_MUTEX_ROBUST);
