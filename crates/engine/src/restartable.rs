@@ -20,12 +20,15 @@ pub(crate) fn has_sequences(pid: i32) -> bool {
 }
 
 /// Whether a library is loaded before the program's own that may have some.
-pub(crate) fn preloads_them(pid: i32) -> bool {
-    crate::proc_file::read(pid, "environ").is_ok_and(|environment| {
-        environment
-            .split(|&byte| byte == 0)
-            .any(|entry| entry.starts_with(b"LD_PRELOAD=") && names_them(entry))
-    })
+fn preloads_them(pid: i32) -> bool {
+    crate::proc_file::read(pid, "environ").is_ok_and(|environment| preloaded(&environment))
+}
+
+/// Whether an environment, with a zero behind each entry, has such a library loaded.
+pub(crate) fn preloaded(environment: &[u8]) -> bool {
+    environment
+        .split(|&byte| byte == 0)
+        .any(|entry| entry.starts_with(b"LD_PRELOAD=") && names_them(entry))
 }
 
 /// Whether a program's file names them.

@@ -2,6 +2,7 @@
 //! system calls made by the stopped process itself, then its registers point
 //! at the runtime. Nothing of the program has run yet.
 
+use super::beginning::Beginning;
 use super::image::FLAT;
 use super::initial_stack;
 use super::programs::Program;
@@ -13,7 +14,7 @@ use crate::layout::{
     ARENA_BASE, BOOT_STACK, CANNOT_START, Context, LOW, LOW_BYTES, REGION, RUNTIME_BASE, StartArgs,
     TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR,
 };
-use crate::{limits, proc_file, restartable};
+use crate::{limits, restartable};
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
@@ -62,7 +63,9 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         let _ = ptrace::change_limit(tid, resource, |l| limits::enlarged(resource, l, apart));
     }
     let program = shared.programs.of(tid);
-    let mut plan = shared.store.plan(tid, shared.emitted(), program.as_ref());
+    let begins = Beginning::of(tid, regs.rsp);
+    let kept = program.as_ref();
+    let mut plan = shared.store.plan(tid, shared.emitted(), kept, begins.fixed);
     let mut low = 0;
     let outcome = map_all(shared, &remote, &mut plan, &mut low)
         .and_then(|opened| {
@@ -88,7 +91,7 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         InjectError::Step("finding a place to count in", error)
     })?;
     name_slot(shared, tid, slot, previous)?;
-    note_command(shared, tid, slot);
+    note_command(shared, &begins.arguments, slot);
     if let Some(regions) = &shared.regions {
         step(
             "choosing functions",
@@ -110,7 +113,8 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         cache_key: plan.key(),
         sequences: {
             let named = |program: Program| program.facts.sequences;
-            u64::from(!program.is_some_and(named) && !restartable::preloads_them(tid))
+            let preloaded = restartable::preloaded(&begins.environment);
+            u64::from(!program.is_some_and(named) && !preloaded)
         },
         low,
         watches: shared
@@ -213,11 +217,10 @@ fn unmap_vdso(remote: &Remote) {
 }
 
 /// Keeps the command line that an image began with.
-fn note_command(shared: &Shared, tid: i32, slot: u32) {
-    let bytes = proc_file::read(tid, "cmdline").unwrap_or_default();
-    let words: Vec<_> = bytes
+fn note_command(shared: &Shared, arguments: &[u8], slot: u32) {
+    let words: Vec<_> = arguments
         .strip_suffix(&[0])
-        .unwrap_or(&bytes)
+        .unwrap_or(arguments)
         .split(|&byte| byte == 0)
         .map(String::from_utf8_lossy)
         .collect();

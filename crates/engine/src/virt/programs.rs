@@ -2,7 +2,7 @@
 
 use crate::restartable;
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex};
 
@@ -34,23 +34,23 @@ pub(super) struct Programs(Mutex<HashMap<Identity, Arc<Facts>>>);
 impl Programs {
     /// The program of a process; `None` where its file cannot be read.
     pub(super) fn of(&self, pid: i32) -> Option<Program> {
-        self.in_file(&File::open(format!("/proc/{pid}/exe")).ok()?)
+        let path = format!("/proc/{pid}/exe");
+        // Mostly it is known, and need not be opened.
+        let identity = std::fs::metadata(&path).ok().map(|found| identity(&found));
+        identity
+            .and_then(|identity| self.known(identity))
+            .or_else(|| self.in_file(&File::open(path).ok()?))
+    }
+
+    fn known(&self, identity: Identity) -> Option<Program> {
+        let facts = self.0.lock().ok()?.get(&identity).cloned()?;
+        Some(Program { identity, facts })
     }
 
     fn in_file(&self, file: &File) -> Option<Program> {
-        let found = file.metadata().ok()?;
-        let identity = [
-            found.dev(),
-            found.ino(),
-            found.size(),
-            found.mtime().cast_unsigned(),
-            found.mtime_nsec().cast_unsigned(),
-            found.ctime().cast_unsigned(),
-            found.ctime_nsec().cast_unsigned(),
-        ];
-        let known = |programs: &Self| programs.0.lock().ok()?.get(&identity).cloned();
-        if let Some(facts) = known(self) {
-            return Some(Program { identity, facts });
+        let identity = identity(&file.metadata().ok()?);
+        if let Some(program) = self.known(identity) {
+            return Some(program);
         }
         let facts = Arc::new(Facts {
             build_id: truecount_elf::build_id(file).unwrap_or_default(),
@@ -64,6 +64,18 @@ impl Programs {
         }
         Some(Program { identity, facts })
     }
+}
+
+fn identity(found: &Metadata) -> Identity {
+    [
+        found.dev(),
+        found.ino(),
+        found.size(),
+        found.mtime().cast_unsigned(),
+        found.mtime_nsec().cast_unsigned(),
+        found.ctime().cast_unsigned(),
+        found.ctime_nsec().cast_unsigned(),
+    ]
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The files every process of a run maps: the totals, and the runtime's image.
 
 use super::LaunchError;
-use super::context::{Mapped, MappedBytes, MappedContext};
+use super::context::{Mapped, MappedBytes, MappedContext, Windows};
 use super::followers::Followers;
 use super::image::write_image;
 use super::programs::Programs;
@@ -30,6 +30,7 @@ pub(super) struct Shared {
     /// What is known of programs' files.
     pub programs: Programs,
     pub followers: Followers,
+    windows: Windows,
     /// What is timed.
     pub watched: Option<Watched>,
     /// Which part of the run is counted.
@@ -202,6 +203,7 @@ impl Shared {
             store: Store::new(cache),
             programs: Programs::default(),
             followers: Followers::default(),
+            windows: Windows::default(),
             watched: options.times.clone(),
             regions: options.regions.clone(),
             commands: Mutex::default(),
@@ -335,7 +337,10 @@ impl Shared {
 
     /// Maps a slot's context page for futex calls.
     pub(super) fn map(&self, slot: u32) -> io::Result<MappedContext> {
-        MappedContext::new(&self.totals, self.offset(slot))
+        match self.header().apart {
+            CONTEXT_BYTES => self.windows.context(&self.totals, slot),
+            _ => MappedContext::new(&self.totals, self.offset(slot)),
+        }
     }
 }
 

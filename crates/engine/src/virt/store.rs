@@ -168,12 +168,18 @@ impl Store {
     }
 
     /// What the image that has just been loaded into `tid` gets. `options` are the
-    /// run's, which decide what code is emitted.
-    pub(super) fn plan(&self, tid: i32, options: u64, program: Option<&Program>) -> Plan {
+    /// run's, which decide what code is emitted. `fixed`: its stack shows that addresses are not random.
+    pub(super) fn plan(
+        &self,
+        tid: i32,
+        options: u64,
+        program: Option<&Program>,
+        fixed: bool,
+    ) -> Plan {
         let Some(cache) = &self.cache else {
             return Plan::default();
         };
-        let Some(key) = program.and_then(|program| key(tid, options, program)) else {
+        let Some(key) = program.and_then(|program| key(tid, options, program, fixed)) else {
             return Plan::default();
         };
         let inner = &cache.0;
@@ -328,8 +334,8 @@ fn engine() -> u64 {
 
 /// The key of the program in `pid`: its file as it is now, and the engine. `None`
 /// where translations are not to be kept.
-fn key(pid: i32, options: u64, program: &Program) -> Option<Key> {
-    if !is_fixed(pid) || !is_ours(pid) {
+fn key(pid: i32, options: u64, program: &Program, fixed: bool) -> Option<Key> {
+    if !(fixed || is_fixed(pid)) || !is_ours(pid) {
         return None;
     }
     let build_id = &program.facts.build_id;
