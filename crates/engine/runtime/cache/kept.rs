@@ -1,6 +1,7 @@
 //! Blocks that a snapshot brought: found by address while their image is active.
 
 use crate::block::Block;
+use crate::own_memory;
 use crate::snapshot::{Image, MAX_IMAGES, Piece};
 use crate::sys;
 use crate::syscall_table as nr;
@@ -74,6 +75,20 @@ pub fn index_of<'a>(index: &'a [u32], image: &Image) -> &'a [u32] {
 
 pub fn slot_of(pc: u64, bits: u32) -> usize {
     (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 >> (32 - bits.min(31))) as usize
+}
+
+/// Puts file bytes where nothing was before; where they are, for reading only.
+pub fn place_apart(fd: u64, piece: Piece) -> Option<u64> {
+    let at = own_memory::addresses(piece.bytes);
+    // MAP_PRIVATE | MAP_FIXED_NOREPLACE.
+    // SAFETY: a new mapping, at addresses that are given to nobody else.
+    let got = unsafe { sys::call(nr::MMAP, [at, piece.bytes, 1, 0x10_0002, fd, piece.at]) };
+    if got == at as i64 {
+        return Some(at);
+    }
+    let at = own_memory::reserve(piece.bytes);
+    // SAFETY: just reserved.
+    unsafe { place(fd, piece, at, 3) }.then_some(at)
 }
 
 /// Puts file bytes at `at`: mapped, or read where the file system forbids it.

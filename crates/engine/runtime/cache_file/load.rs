@@ -3,10 +3,10 @@
 
 use super::Store;
 use crate::cache::Cache;
-use crate::cache::kept::place;
+use crate::cache::kept::place_apart;
 use crate::snapshot::{Image, MAGIC, MAX_AREAS, MAX_IMAGES, PAGE, Piece, Prefix, SavedPage, piece};
 use crate::syscall_table as nr;
-use crate::{counts, own_memory, sys};
+use crate::{counts, sys};
 use core::mem::size_of;
 
 /// A piece as a read-only table of its own.
@@ -14,10 +14,10 @@ fn table<T>(fd: u64, piece: Piece) -> Option<&'static [T]> {
     if piece.bytes == 0 {
         return Some(&[]);
     }
-    let at = own_memory::reserve(piece.bytes);
+    let at = place_apart(fd, piece)?;
     let count = piece.bytes as usize / size_of::<T>();
-    // SAFETY: memory just reserved; as many whole elements (plain integers) as were placed there.
-    unsafe { place(fd, piece, at, 3).then(|| core::slice::from_raw_parts(at as *const T, count)) }
+    // SAFETY: as many whole elements (plain integers) as were placed there.
+    Some(unsafe { core::slice::from_raw_parts(at as *const T, count) })
 }
 
 /// Maps the snapshot; false (and nothing usable of it) where it does not fit.

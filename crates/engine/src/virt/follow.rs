@@ -341,7 +341,9 @@ fn follow(shared: &Shared, slot: u32, child: u32) -> bool {
     loop {
         match ptrace::wait() {
             Ok(Event::Exec(tid)) => {
-                return inject(shared, tid, slot, |error| left_out(shared, tid, error)).is_ok();
+                let inside = inject(shared, tid, slot, |error| left_out(shared, tid, error));
+                shared.replaced();
+                return inside.is_ok();
             }
             Ok(Event::Group(tid)) => drop(ptrace::listen(tid)),
             Ok(Event::Signal(tid, libc::SIGTRAP))

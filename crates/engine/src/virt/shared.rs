@@ -3,7 +3,7 @@
 use super::LaunchError;
 use super::context::{Mapped, MappedBytes, MappedContext, Windows};
 use super::followers::Followers;
-use super::image::write_image;
+use super::image::{self, write_image};
 use super::programs::Programs;
 use super::regions::Regions;
 use super::store::Store;
@@ -19,6 +19,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The memfds of a run and the launcher's view of the header.
 pub(super) struct Shared {
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     pub programs: Programs,
     pub followers: Followers,
     windows: Windows,
+    /// How often.
+    replaced: AtomicU32,
     /// What is timed.
     pub watched: Option<Watched>,
     /// Which part of the run is counted.
@@ -204,6 +207,7 @@ impl Shared {
             programs: Programs::default(),
             followers: Followers::default(),
             windows: Windows::default(),
+            replaced: AtomicU32::new(0),
             watched: options.times.clone(),
             regions: options.regions.clone(),
             commands: Mutex::default(),
@@ -229,6 +233,15 @@ impl Shared {
             | u64::from(header.shown.components) << 32
             | (a | b << 4) << 24
             | (c | d << 4) << 56
+    }
+
+    /// A program has replaced another one.
+    pub(super) fn replaced(&self) {
+        /// From then on what is made once is worth it.
+        const MANY: u32 = 16;
+        if self.replaced.fetch_add(1, Relaxed) == MANY && huge_pages() {
+            image::gather(&self.image);
+        }
     }
 
     /// Path under which a traced process can open a descriptor of ours.
