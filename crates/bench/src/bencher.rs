@@ -108,6 +108,35 @@ fn counted<I, O>(counter: &Counter<Fence>, input: I, run: fn(I) -> O) -> (u64, O
     (counter.between(start, end), output)
 }
 
+/// How many counted runs a case has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Runs {
+    /// So many.
+    Just(u32),
+    /// So many, or as many as it takes until the last [`AGREEING`] are equal.
+    UntilEqual(u32),
+}
+
+/// Equal counts in a row after which another run tells nothing new where nothing but the program makes counts differ.
+const AGREEING: usize = 3;
+
+impl Runs {
+    fn most(self) -> usize {
+        let (Self::Just(most) | Self::UntilEqual(most)) = self;
+        most as usize
+    }
+
+    /// Whether these are enough.
+    fn are_done(self, counts: &[u64]) -> bool {
+        let equal = |last: &[u64]| last.windows(2).all(|pair| pair[0] == pair[1]);
+        let agree = || {
+            let last = counts.len().checked_sub(AGREEING);
+            last.is_some_and(|last| equal(&counts[last..]))
+        };
+        counts.len() >= self.most() || (matches!(self, Self::UntilEqual(_)) && agree())
+    }
+}
+
 /// What is done with each case of a benchmark.
 pub(crate) enum Task<'a> {
     /// Its name.
@@ -117,7 +146,7 @@ pub(crate) enum Task<'a> {
     /// Count by this event.
     Count {
         by: &'a Calibrated,
-        runs: u32,
+        runs: Runs,
         warmup: u32,
         allocations: bool,
     },
@@ -197,16 +226,21 @@ impl Bencher<'_> {
                 warmup,
                 allocations,
             } => {
-                counts.reserve(*runs as usize);
-                for turn in 0..warmup + runs {
+                counts.reserve(runs.most());
+                let mut once = || {
                     let input = black_box(setup());
                     let (count, output) = counted(&by.counter, input, run);
                     teardown(black_box(output));
-                    if turn >= *warmup {
-                        counts.push(count.saturating_sub(by.overhead));
-                    }
+                    count.saturating_sub(by.overhead)
+                };
+                for _ in 0..*warmup {
+                    once();
                 }
-                if *allocations {
+                while !runs.are_done(&counts) {
+                    counts.push(once());
+                }
+                // A run for these alone, where somebody counts them.
+                if *allocations && alloc::now().is_some() {
                     let input = black_box(setup());
                     let before = alloc::now();
                     let output = run(input);
@@ -227,5 +261,33 @@ impl Bencher<'_> {
             counts,
             allocations: allocated,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of these counts are taken.
+    fn taken(runs: Runs, counts: &[u64]) -> usize {
+        (0..=counts.len())
+            .find(|&taken| runs.are_done(&counts[..taken]))
+            .expect("enough counts are given")
+    }
+
+    #[test]
+    fn runs_end_where_three_in_a_row_are_equal() {
+        for (counts, wanted) in [
+            ([7, 7, 7, 7, 7], 3),
+            ([9, 7, 7, 7, 7], 4),
+            ([7, 7, 9, 9, 9], 5),
+            ([7, 9, 7, 9, 7], 5),
+            ([0, 0, 1, 0, 0], 5),
+        ] {
+            assert_eq!(taken(Runs::UntilEqual(5), &counts), wanted, "{counts:?}");
+            assert_eq!(taken(Runs::Just(5), &counts), 5, "{counts:?}");
+            assert_eq!(taken(Runs::Just(4), &counts), 4, "{counts:?}");
+            assert_eq!(taken(Runs::UntilEqual(2), &counts), 2, "{counts:?}");
+        }
     }
 }
