@@ -279,7 +279,9 @@ fn runs(asked: Option<u32>, event: &str, by: &Counter<Fence>) -> Runs {
     match asked {
         _ if event == TIME => Runs::Just(asked.unwrap_or(USUAL).max(TIMED)),
         Some(asked) => Runs::Just(asked),
-        None if by.source() == truecount::Source::Virtual && by.is_exact() => Runs::UntilEqual(USUAL),
+        None if by.source() == truecount::Source::Virtual && by.is_exact() => {
+            Runs::UntilEqual(USUAL)
+        }
         None => Runs::Just(USUAL),
     }
 }
