@@ -152,7 +152,7 @@ compared() { # WHAT
     for name in once usual; do
         ours+=("$(median <"times.$name") s, $(paste "times.$name" times.callgrind | awk '{ print $2 / $1 }' | median | awk '{ printf "%.1f", $1 }') times less")
     done
-    said gungraun "CPU time: $(median <times.callgrind) s by $1; by truecount-bench: one run of each ${ours[0]}; as it is without flags (3 runs to warm up, 3 counted) ${ours[1]}"
+    said gungraun "CPU time: $(median <times.callgrind) s by $1; by truecount-bench: one run of each ${ours[0]}; as it is without flags (four to six runs of each) ${ours[1]}"
 }
 
 # The same suite as it is published, by its own runner: cargo install iai-callgrind-runner --version 0.14.2 --root DIR, and

@@ -54,7 +54,7 @@ mod text {
                 std::env::set_current_dir("/").unwrap_or_default();
                 println!("printed");
             }
-            "vary" => return 100 + CALLS.fetch_add(1, Ordering::Relaxed),
+            "vary" => return 100 << CALLS.fetch_add(1, Ordering::Relaxed).min(12),
             _ => {}
         }
         100 + more.len()

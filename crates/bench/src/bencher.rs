@@ -126,14 +126,39 @@ impl Runs {
         most as usize
     }
 
-    /// Whether these are enough.
-    fn are_done(self, counts: &[u64]) -> bool {
-        let equal = |last: &[u64]| last.windows(2).all(|pair| pair[0] == pair[1]);
-        let agree = || {
-            let last = counts.len().checked_sub(AGREEING);
-            last.is_some_and(|last| equal(&counts[last..]))
-        };
-        counts.len() >= self.most() || (matches!(self, Self::UntilEqual(_)) && agree())
+    /// Uncounted runs before them, where nobody asks for a number: what is there to settle for a PMU; else the first one, as
+    /// what has not settled then is seen.
+    fn usual_warmup(self) -> u32 {
+        match self {
+            Self::Just(_) => 3,
+            Self::UntilEqual(_) => 1,
+        }
+    }
+
+    /// Where the equal ones begin that are enough, if there are.
+    fn settled(self, counts: &[u64]) -> Option<usize> {
+        let first = counts.len().checked_sub(AGREEING)?;
+        let equal = counts[first..].windows(2).all(|pair| pair[0] == pair[1]);
+        (equal && matches!(self, Self::UntilEqual(_))).then_some(first)
+    }
+
+    /// Room for all counts, made before the first run: between runs nothing else uses the allocator.
+    fn room(self) -> Vec<u64> {
+        Vec::with_capacity(self.most())
+    }
+
+    /// Counts until these are enough. What came before equal ones and cost more was not settled: it belongs to the warm-up.
+    fn take(self, counts: &mut Vec<u64>, mut once: impl FnMut() -> u64) {
+        while counts.len() < self.most() {
+            counts.push(once());
+            if let Some(first) = self.settled(counts) {
+                let count = counts[first];
+                if counts[..first].iter().all(|before| *before > count) {
+                    counts.drain(..first);
+                }
+                break;
+            }
+        }
     }
 }
 
@@ -147,7 +172,7 @@ pub(crate) enum Task<'a> {
     Count {
         by: &'a Calibrated,
         runs: Runs,
-        warmup: u32,
+        warmup: Option<u32>,
         allocations: bool,
     },
 }
@@ -226,19 +251,17 @@ impl Bencher<'_> {
                 warmup,
                 allocations,
             } => {
-                counts.reserve(runs.most());
+                counts = runs.room();
                 let mut once = || {
                     let input = black_box(setup());
                     let (count, output) = counted(&by.counter, input, run);
                     teardown(black_box(output));
                     count.saturating_sub(by.overhead)
                 };
-                for _ in 0..*warmup {
+                for _ in 0..warmup.unwrap_or(runs.usual_warmup()) {
                     once();
                 }
-                while !runs.are_done(&counts) {
-                    counts.push(once());
-                }
+                runs.take(&mut counts, once);
                 // A run for these alone, where somebody counts them.
                 if *allocations && alloc::now().is_some() {
                     let input = black_box(setup());
@@ -268,26 +291,29 @@ impl Bencher<'_> {
 mod tests {
     use super::*;
 
-    /// How many of these counts are taken.
-    fn taken(runs: Runs, counts: &[u64]) -> usize {
-        (0..=counts.len())
-            .find(|&taken| runs.are_done(&counts[..taken]))
-            .expect("enough counts are given")
-    }
-
     #[test]
     fn runs_end_where_three_in_a_row_are_equal() {
-        for (counts, wanted) in [
-            ([7, 7, 7, 7, 7], 3),
-            ([9, 7, 7, 7, 7], 4),
-            ([7, 7, 9, 9, 9], 5),
-            ([7, 9, 7, 9, 7], 5),
-            ([0, 0, 1, 0, 0], 5),
+        for (given, wanted) in [
+            ([7, 7, 7, 8, 9], &[7, 7, 7][..]),
+            ([9, 7, 7, 7, 8], &[7, 7, 7]),
+            ([9, 8, 7, 7, 7], &[7, 7, 7]),
+            // What cost less is a count.
+            ([6, 7, 7, 7, 8], &[6, 7, 7, 7]),
+            ([9, 6, 7, 7, 7], &[9, 6, 7, 7, 7]),
+            ([7, 9, 7, 9, 7], &[7, 9, 7, 9, 7]),
+            ([0, 0, 1, 0, 0], &[0, 0, 1, 0, 0]),
         ] {
-            assert_eq!(taken(Runs::UntilEqual(5), &counts), wanted, "{counts:?}");
-            assert_eq!(taken(Runs::Just(5), &counts), 5, "{counts:?}");
-            assert_eq!(taken(Runs::Just(4), &counts), 4, "{counts:?}");
-            assert_eq!(taken(Runs::UntilEqual(2), &counts), 2, "{counts:?}");
+            let take = |runs: Runs| {
+                let mut given = given.into_iter();
+                let mut counts = runs.room();
+                runs.take(&mut counts, || given.next().unwrap());
+                counts
+            };
+            assert_eq!(take(Runs::UntilEqual(5)), wanted);
+            assert_eq!(take(Runs::UntilEqual(2)), given[..2]);
+            for asked in 1..=5 {
+                assert_eq!(take(Runs::Just(asked)), given[..asked as usize]);
+            }
         }
     }
 }

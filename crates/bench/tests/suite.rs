@@ -114,7 +114,7 @@ fn equal_counts_need_no_further_runs() {
         equal.iter().all(|count| *count == equal[0] && *count > 0),
         "{equal:?}"
     );
-    // Five characters more in every run.
+    // Twice as long in every run.
     let varying = taken(&[], "vary");
     assert_eq!(varying.len(), 5);
     assert!(
