@@ -129,10 +129,10 @@ R
     if ! command -v valgrind >/dev/null; then skipped gungraun "no valgrind to compare with"; return; fi
     (cd vmf-forge && cargo build -q --release --example once)
     local once=${CARGO_TARGET_DIR:-$PWD/vmf-forge/target}/release/examples/once
-    # In turn, the least of five: one run of each benchmark by both, and what truecount-bench does unless it is told otherwise.
+    # In turn, seven times: one run of each benchmark by both, and what truecount-bench does unless it is told otherwise.
     local chosen=(parse_small_vmf parse_large_vmf) small large
     rm -f times.*
-    for _ in 1 2 3 4 5; do
+    for _ in 1 2 3 4 5 6 7; do
         cpu "$suite" --bench --source virtual --warmup 0 --runs 1 "${chosen[@]}" >>times.once
         cpu "$suite" --bench --source virtual "${chosen[@]}" >>times.usual
         small=$(cpu valgrind --tool=callgrind --callgrind-out-file=/dev/null "$once" small)
@@ -143,13 +143,16 @@ R
     published
 }
 
-# The least CPU times of times.once and times.usual beside those of times.callgrind.
+# The middle one of some numbers.
+median() { sort -n | awk '{ all[NR] = $1 } END { printf "%.3f", all[int((NR + 1) / 2)] }'; }
+
+# The CPU times of times.once and times.usual beside those of times.callgrind: medians of the times, and of the pairs' ratios.
 compared() { # WHAT
-    local least=() name
-    for name in once usual callgrind; do least+=("$(sort -n "times.$name" | head -1)"); done
-    said gungraun "$(awk -v once="${least[0]}" -v usual="${least[1]}" -v theirs="${least[2]}" -v what="$1" 'BEGIN {
-        printf "CPU time: %.3f s by %s; by truecount-bench %.3f s (one run of each): %.1f times less; ", theirs, what, once, theirs / once
-        printf "%.3f s (its usual 8 runs of each): %.1f times less", usual, theirs / usual }')"
+    local name ours=()
+    for name in once usual; do
+        ours+=("$(median <"times.$name") s, $(paste "times.$name" times.callgrind | awk '{ print $2 / $1 }' | median | awk '{ printf "%.1f", $1 }') times less")
+    done
+    said gungraun "CPU time: $(median <times.callgrind) s by $1; by truecount-bench: one run of each ${ours[0]}; as it is without flags (four to six runs of each) ${ours[1]}"
 }
 
 # The same suite as it is published, by its own runner: cargo install iai-callgrind-runner --version 0.14.2 --root DIR, and

@@ -13,8 +13,9 @@ FILTER: benchmarks whose name contains it (--exact: whose name is it).
                           branches, loads, stores (the last two by the virtual PMU alone)
       --time              the time, too: of the same machine's clock, outside the virtual PMU; the least of 30 calls
       --source SOURCE     auto (default): the PMU, else the virtual PMU; native; virtual
-      --runs N            counted runs of each benchmark (default 5)
-      --warmup N          uncounted runs before them (default 3)
+      --runs N            counted runs of each benchmark (default 5; by the virtual PMU three where these are equal)
+      --warmup N          uncounted runs before them (default 3; by the virtual PMU 1, and what costs more than the
+                          equal ones that follow)
       --limit METRIC=MAX  exit status 3 where a count grew by more than MAX over the baseline: a share (ir=0.5%) or
                           a number of counts (ir=1000). Given without a baseline of that name: an error
       --baseline NAME     compare with the baseline NAME (without --limit every growth of an exact count is a
@@ -60,8 +61,10 @@ pub(crate) struct Arguments {
     pub time: bool,
     pub events: Vec<String>,
     pub source: Source,
-    pub runs: u32,
-    pub warmup: u32,
+    /// As it was asked for; else as often as is usual.
+    pub runs: Option<u32>,
+    /// Likewise.
+    pub warmup: Option<u32>,
     pub limits: Vec<(String, Limit)>,
     pub baseline: Option<String>,
     pub save: Option<String>,
@@ -87,11 +90,7 @@ fn event(name: &str) -> String {
 
 impl Arguments {
     pub(crate) fn parse(given: impl IntoIterator<Item = String>) -> Result<Self, String> {
-        let mut arguments = Self {
-            runs: 5,
-            warmup: 3,
-            ..Self::default()
-        };
+        let mut arguments = Self { ..Self::default() };
         let mut given = given.into_iter();
         while let Some(argument) = given.next() {
             let (flag, attached) = match argument.split_once('=') {
@@ -121,8 +120,8 @@ impl Arguments {
                         }
                     };
                 }
-                "--runs" => arguments.runs = number(&flag, &value()?, 1)?,
-                "--warmup" => arguments.warmup = number(&flag, &value()?, 0)?,
+                "--runs" => arguments.runs = Some(number(&flag, &value()?, 1)?),
+                "--warmup" => arguments.warmup = Some(number(&flag, &value()?, 0)?),
                 "--limit" => arguments.limits.push(limit(&value()?)?),
                 "--baseline" => arguments.baseline = Some(name(&flag, value()?)?),
                 "--save-baseline" => arguments.save = Some(name(&flag, value()?)?),
@@ -240,7 +239,10 @@ mod tests {
             all.limits,
             [("instructions:u".to_owned(), Limit::Share(0.005))]
         );
-        assert_eq!((all.runs, all.bench, all.wants("a::sort")), (7, true, true));
+        assert_eq!(
+            (all.runs, all.bench, all.wants("a::sort")),
+            (Some(7), true, true)
+        );
         assert!(!all.wants("add"));
         let skipping = parse("sort --skip slow").unwrap();
         assert!(skipping.wants("a::sort") && !skipping.wants("a::slow_sort"));

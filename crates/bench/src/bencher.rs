@@ -108,6 +108,60 @@ fn counted<I, O>(counter: &Counter<Fence>, input: I, run: fn(I) -> O) -> (u64, O
     (counter.between(start, end), output)
 }
 
+/// How many counted runs a case has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Runs {
+    /// So many.
+    Just(u32),
+    /// So many, or as many as it takes until the last [`AGREEING`] are equal.
+    UntilEqual(u32),
+}
+
+/// Equal counts in a row after which another run tells nothing new where nothing but the program makes counts differ.
+const AGREEING: usize = 3;
+
+impl Runs {
+    fn most(self) -> usize {
+        let (Self::Just(most) | Self::UntilEqual(most)) = self;
+        most as usize
+    }
+
+    /// Uncounted runs before them, where nobody asks for a number: what is there to settle for a PMU; else the first one, as
+    /// what has not settled then is seen.
+    fn usual_warmup(self) -> u32 {
+        match self {
+            Self::Just(_) => 3,
+            Self::UntilEqual(_) => 1,
+        }
+    }
+
+    /// Where the equal ones begin that are enough, if there are.
+    fn settled(self, counts: &[u64]) -> Option<usize> {
+        let first = counts.len().checked_sub(AGREEING)?;
+        let equal = counts[first..].windows(2).all(|pair| pair[0] == pair[1]);
+        (equal && matches!(self, Self::UntilEqual(_))).then_some(first)
+    }
+
+    /// Room for all counts, made before the first run: between runs nothing else uses the allocator.
+    fn room(self) -> Vec<u64> {
+        Vec::with_capacity(self.most())
+    }
+
+    /// Counts until these are enough. What came before equal ones and cost more was not settled: it belongs to the warm-up.
+    fn take(self, counts: &mut Vec<u64>, mut once: impl FnMut() -> u64) {
+        while counts.len() < self.most() {
+            counts.push(once());
+            if let Some(first) = self.settled(counts) {
+                let count = counts[first];
+                if counts[..first].iter().all(|before| *before > count) {
+                    counts.drain(..first);
+                }
+                break;
+            }
+        }
+    }
+}
+
 /// What is done with each case of a benchmark.
 pub(crate) enum Task<'a> {
     /// Its name.
@@ -117,8 +171,8 @@ pub(crate) enum Task<'a> {
     /// Count by this event.
     Count {
         by: &'a Calibrated,
-        runs: u32,
-        warmup: u32,
+        runs: Runs,
+        warmup: Option<u32>,
         allocations: bool,
     },
 }
@@ -197,16 +251,19 @@ impl Bencher<'_> {
                 warmup,
                 allocations,
             } => {
-                counts.reserve(*runs as usize);
-                for turn in 0..warmup + runs {
+                counts = runs.room();
+                let mut once = || {
                     let input = black_box(setup());
                     let (count, output) = counted(&by.counter, input, run);
                     teardown(black_box(output));
-                    if turn >= *warmup {
-                        counts.push(count.saturating_sub(by.overhead));
-                    }
+                    count.saturating_sub(by.overhead)
+                };
+                for _ in 0..warmup.unwrap_or(runs.usual_warmup()) {
+                    once();
                 }
-                if *allocations {
+                runs.take(&mut counts, once);
+                // A run for these alone, where somebody counts them.
+                if *allocations && alloc::now().is_some() {
                     let input = black_box(setup());
                     let before = alloc::now();
                     let output = run(input);
@@ -227,5 +284,36 @@ impl Bencher<'_> {
             counts,
             allocations: allocated,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_end_where_three_in_a_row_are_equal() {
+        for (given, wanted) in [
+            ([7, 7, 7, 8, 9], &[7, 7, 7][..]),
+            ([9, 7, 7, 7, 8], &[7, 7, 7]),
+            ([9, 8, 7, 7, 7], &[7, 7, 7]),
+            // What cost less is a count.
+            ([6, 7, 7, 7, 8], &[6, 7, 7, 7]),
+            ([9, 6, 7, 7, 7], &[9, 6, 7, 7, 7]),
+            ([7, 9, 7, 9, 7], &[7, 9, 7, 9, 7]),
+            ([0, 0, 1, 0, 0], &[0, 0, 1, 0, 0]),
+        ] {
+            let take = |runs: Runs| {
+                let mut given = given.into_iter();
+                let mut counts = runs.room();
+                runs.take(&mut counts, || given.next().unwrap());
+                counts
+            };
+            assert_eq!(take(Runs::UntilEqual(5)), wanted);
+            assert_eq!(take(Runs::UntilEqual(2)), given[..2]);
+            for asked in 1..=5 {
+                assert_eq!(take(Runs::Just(asked)), given[..asked as usize]);
+            }
+        }
     }
 }

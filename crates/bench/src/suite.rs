@@ -3,13 +3,14 @@
 use crate::arguments::{ALLOCATIONS, Arguments, HELP, Source, TIME};
 use crate::aside::Aside;
 use crate::baseline;
-use crate::bencher::{Bencher, Benchmark, Calibrated, Task};
+use crate::bencher::{Bencher, Benchmark, Calibrated, Runs, Task};
 use crate::ends;
 use crate::report::{Document, Metric};
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use truecount::{Counter, Fence};
 use truecount_engine::virt;
 
 /// Set in the run under the virtual PMU.
@@ -18,6 +19,8 @@ const INSIDE: &str = "TRUECOUNT_BENCH_INSIDE";
 const TIMES: &str = "TRUECOUNT_BENCH_TIMES";
 /// Calls of which the least time is taken.
 const TIMED: u32 = 30;
+/// Counted runs where nobody asks for a number.
+const USUAL: u32 = 5;
 
 const CANNOT: u8 = 1;
 const USAGE: u8 = 2;
@@ -270,6 +273,19 @@ fn inside(arguments: &Arguments, benchmarks: &[(String, &Benchmark)]) -> Result<
     }
 }
 
+/// How often a case is counted: as often as was asked for, else until it is plain, which by the virtual PMU comes sooner, as
+/// there is no noise.
+fn runs(asked: Option<u32>, event: &str, by: &Counter<Fence>) -> Runs {
+    match asked {
+        _ if event == TIME => Runs::Just(asked.unwrap_or(USUAL).max(TIMED)),
+        Some(asked) => Runs::Just(asked),
+        None if by.source() == truecount::Source::Virtual && by.is_exact() => {
+            Runs::UntilEqual(USUAL)
+        }
+        None => Runs::Just(USUAL),
+    }
+}
+
 fn count(
     arguments: &Arguments,
     benchmarks: &[(String, &Benchmark)],
@@ -283,11 +299,7 @@ fn count(
         let task = match &opened {
             Ok(by) => Task::Count {
                 by,
-                runs: if event == TIME {
-                    arguments.runs.max(TIMED)
-                } else {
-                    arguments.runs
-                },
+                runs: runs(arguments.runs, event, by.counter()),
                 warmup: arguments.warmup,
                 allocations: first,
             },

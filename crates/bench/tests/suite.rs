@@ -92,6 +92,41 @@ fn counts_are_the_same_in_ten_runs_and_an_empty_benchmark_is_0() {
     }
 }
 
+/// By the virtual PMU three equal runs are enough; what varies has as many as there are, and what was asked for stays.
+#[test]
+fn equal_counts_need_no_further_runs() {
+    if !counts() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let taken = |arguments: &[&str], more: &str| -> Vec<u64> {
+        let arguments = [&["repeated", "--source", "virtual", "--json"], arguments].concat();
+        let (status, text, said) = run(directory.path(), &arguments, more);
+        assert_eq!(status, Some(0), "{said}");
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let metric = &document["benches"][0]["metrics"][0];
+        let counts = metric["counts"].as_array().unwrap();
+        counts.iter().map(|count| count.as_u64().unwrap()).collect()
+    };
+    let equal = taken(&[], "");
+    assert_eq!(equal.len(), 3);
+    assert!(
+        equal.iter().all(|count| *count == equal[0] && *count > 0),
+        "{equal:?}"
+    );
+    // Twice as long in every run.
+    let varying = taken(&[], "vary");
+    assert_eq!(varying.len(), 5);
+    assert!(
+        varying.iter().any(|count| *count != varying[0]),
+        "{varying:?}"
+    );
+    for more in ["", "vary"] {
+        assert_eq!(taken(&["--runs", "8"], more).len(), 8);
+        assert_eq!(taken(&["--runs", "1"], more).len(), 1);
+    }
+}
+
 #[test]
 fn baselines_and_limits() {
     if !counts() {
