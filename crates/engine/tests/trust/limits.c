@@ -44,11 +44,13 @@ static long status(const char *key) {
 /* In a child, which executes this program again to look. */
 static int child(int resource, rlim_t value, const char *name) {
   int state;
+  char number[24];
+  snprintf(number, sizeof number, "%lu", (unsigned long)value);
   pid_t pid = fork();
   if (pid == 0) {
     if (!set(resource, value))
       _exit(20);
-    execl("/proc/self/exe", "limits", name, (char *)0);
+    execl("/proc/self/exe", "limits", name, number, (char *)0);
     _exit(21);
   }
   return waitpid(pid, &state, 0) == pid && WIFEXITED(state) ? WEXITSTATUS(state) : 22;
@@ -56,10 +58,10 @@ static int child(int resource, rlim_t value, const char *name) {
 
 int main(int argc, char **argv) {
   const rlim_t space = (rlim_t)300 << 20;
-  if (argc > 1) {
+  if (argc > 2) {
     int resource = !strcmp(argv[1], "space") ? RLIMIT_AS : RLIMIT_DATA;
     if (!strcmp(argv[1], "files"))
-      return check(RLIMIT_NOFILE, 4) ? 0 : 30;
+      return check(RLIMIT_NOFILE, strtoul(argv[2], 0, 10)) ? 0 : 30;
     if (!check(resource, space))
       return 31;
     if (!allocates(16 << 20))
@@ -72,8 +74,11 @@ int main(int argc, char **argv) {
   int failed = child(RLIMIT_AS, space, "space");
   if (!failed)
     failed = child(RLIMIT_DATA, space, "data");
+  /* Room for one more than what it was given. */
+  int next = dup(0);
+  close(next);
   if (!failed)
-    failed = child(RLIMIT_NOFILE, 4, "files");
+    failed = child(RLIMIT_NOFILE, next + 1, "files");
   if (failed)
     return failed;
   if (mlockall(MCL_CURRENT | MCL_FUTURE)) {
