@@ -16,7 +16,7 @@
  * Errors. Functions that return int return an enum truecount_status; 0 is success. What failed, and what to do about
  * it, is kept for the thread (truecount_error_message, truecount_error_hint). No use of a handle crashes: a counter
  * of another thread or of the parent process, one that is closed, or that could not be opened gives a status, and a
- * read gives TRUECOUNT_INVALID. (Only NULL must not be passed to truecount_read.)
+ * read gives TRUECOUNT_INVALID. (Only NULL must not be passed to truecount_read, nor a copy of what a handle points to.)
  *
  * Threads. Counters and groups count the thread that opened them and are used, and closed, by that thread alone; what a
  * thread has not closed is closed when it ends. Recorders may be used by all threads; a region ends on the thread on

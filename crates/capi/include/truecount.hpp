@@ -76,30 +76,37 @@ public:
         std::uint64_t start_;
     };
 
-    explicit counter(const std::string &event) : handle_(nullptr), overhead_(0) {
+    explicit counter(const std::string &event) : handle_(nullptr), of_regions_(0), of_reads_(0), of_calls_(0) {
         check(truecount_open(detail::whole(event), &handle_));
         try {
+            std::uint64_t regions = UINT64_MAX, reads = UINT64_MAX, calls = UINT64_MAX;
             for (int i = 0; i < 16; i++) {
-                const std::uint64_t count = start().count();
-                if (i == 0 || count < least_)
-                    least_ = count;
+                const std::uint64_t count = start().count(), begin = read(), end = read(), call = called([] {});
+                const std::uint64_t between = elapsed(handle_, 0, begin, end);
+                regions = count < regions ? count : regions;
+                reads = between < reads ? between : reads;
+                calls = call < calls ? call : calls;
             }
+            of_regions_ = regions;
+            of_reads_ = reads;
+            of_calls_ = calls;
         } catch (...) {
             // No destructor runs for what was not made.
             truecount_close(handle_);
             throw;
         }
-        overhead_ = least_;
     }
     counter(counter &&other) noexcept
-        : handle_(detail::taken(other.handle_)), overhead_(other.overhead_), least_(other.least_) {}
+        : handle_(detail::taken(other.handle_)), of_regions_(other.of_regions_), of_reads_(other.of_reads_),
+          of_calls_(other.of_calls_) {}
     // Closes what it had; that of another thread stays open until that thread ends.
     counter &operator=(counter &&other) noexcept {
         if (this != &other) {
             truecount_close(handle_);
             handle_ = detail::taken(other.handle_);
-            overhead_ = other.overhead_;
-            least_ = other.least_;
+            of_regions_ = other.of_regions_;
+            of_reads_ = other.of_reads_;
+            of_calls_ = other.of_calls_;
         }
         return *this;
     }
@@ -108,20 +115,19 @@ public:
     ~counter() { truecount_close(handle_); }
 
     __attribute__((always_inline)) region start() const {
-        region begun(handle_, overhead_);
+        region begun(handle_, of_regions_);
         begun.start_ = truecount_read(handle_);
         return begun;
     }
     __attribute__((always_inline)) std::uint64_t read() const { return truecount_read(handle_); }
     // Between two reads, less what reading costs.
     std::uint64_t between(std::uint64_t start, std::uint64_t end) const {
-        return elapsed(handle_, overhead_, start, end);
+        return elapsed(handle_, of_reads_, start, end);
     }
     // What f() costs.
     template <class F> std::uint64_t operator()(F &&f) const {
-        const std::uint64_t start = truecount_read(handle_);
-        std::forward<F>(f)();
-        return between(start, truecount_read(handle_));
+        const std::uint64_t count = called(std::forward<F>(f));
+        return count > of_calls_ ? count - of_calls_ : 0;
     }
     // Throws where reads are not right.
     void check_right() const { truecount::check(truecount_check(handle_)); }
@@ -132,6 +138,15 @@ public:
     const truecount_counter *get() const noexcept { return handle_; }
 
 private:
+    // What calling f() counts, with what reading costs: in a function of its own, where what stands around the call changes
+    // nothing of the code between the reads.
+    template <class F> __attribute__((noinline)) std::uint64_t called(F &&f) const {
+        const truecount_counter *const handle = handle_;
+        const std::uint64_t start = truecount_read(handle);
+        std::forward<F>(f)();
+        const std::uint64_t end = truecount_read(handle);
+        return elapsed(handle, 0, start, end);
+    }
     static std::uint64_t elapsed(const truecount_counter *handle, std::uint64_t overhead, std::uint64_t start, std::uint64_t end) {
         std::uint64_t count = 0;
         truecount::check(truecount_between(handle, start, end, &count));
@@ -143,8 +158,8 @@ private:
         return of;
     }
     const truecount_counter *handle_;
-    std::uint64_t overhead_;
-    std::uint64_t least_ = 0;
+    // What an empty region, two reads and a call of nothing count: compilers make other code of each.
+    std::uint64_t of_regions_, of_reads_, of_calls_;
 };
 
 // Several events of the thread that made it.

@@ -212,8 +212,20 @@ fn cpp_counts_the_same() {
     if !truecount_testing::compiler(std::process::Command::new("c++").arg("--version").output()) {
         return;
     }
-    for flags in [&["-O0", "-std=c++11"][..], &["-O2", "-std=c++17"]] {
-        let program = prefix.compile("c++", "raii.cpp", flags);
+    for (compiler, flags) in [
+        ("c++", &["-O0", "-std=c++11"][..]),
+        ("c++", &["-O1", "-std=c++14"]),
+        ("c++", &["-O2", "-std=c++17"]),
+        ("c++", &["-Os", "-std=c++11"]),
+        ("clang++", &["-O2", "-std=c++17"]),
+    ] {
+        let program = match prefix.built(compiler, "raii.cpp", flags) {
+            Err(said) if compiler == "clang++" => {
+                truecount_testing::skip!("clang", "clang++: {said}");
+                continue;
+            }
+            built => built.unwrap_or_else(|said| panic!("{compiler} {flags:?}: {said}")),
+        };
         let file = prefix.path("moved").display().to_string();
         let Some(output) = inside(&program, &["instructions:u", &file]) else {
             return;
@@ -234,12 +246,8 @@ fn cpp_counts_the_same() {
         assert_eq!(of(&said, "groups:"), ["1055"], "{flags:?} {said}");
         assert_eq!(of(&said, "recorders:"), ["-15"], "{flags:?} {said}");
         assert!(constant(&said) < 300, "{flags:?} {said}");
-        assert!(
-            of(&said, "empty")
-                .first()
-                .is_some_and(|empty| empty.starts_with("0 ")),
-            "{flags:?} {said}"
-        );
+        // A region, calls of what does nothing, two reads: whatever code the compiler makes of each.
+        assert_eq!(of(&said, "empty"), ["0 0 0 0 0"], "{flags:?} {said}");
     }
 }
 

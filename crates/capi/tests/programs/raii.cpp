@@ -20,7 +20,10 @@ int main(int argc, char **argv) {
         truecount::counter c(event);
         auto empty = c.start();
         const std::uint64_t nothing = empty.count();
-        std::cout << "empty " << nothing << " " << c([] {}) << '\n';
+        const std::uint64_t start = c.read(), end = c.read();
+        const auto named = [] {};
+        std::cout << "empty " << nothing << ' ' << c([] {}) << ' ' << c(named) << ' ' << c([&] {}) << ' '
+                  << c.between(start, end) << '\n';
         for (int i = 0; i < 10; i++) {
             std::uint64_t length = 0;
             const auto count = c([&] { length = truecount_known_loop(100000); });
