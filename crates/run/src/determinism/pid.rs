@@ -34,18 +34,32 @@ fn limit() -> i32 {
         .unwrap_or(32768)
 }
 
+/// Numbers that are held constant are below the limit that the kernel has without a word of anybody's (up to 32 processors;
+/// `PID_MAX_DEFAULT`), which is also what a reference machine shows: most systems have a larger one (systemd sets
+/// 4,194,304), and each digit of a number that a program prints is instructions.
+const EVERYWHERE: i32 = 32_768;
+
 /// The number that programs get with numbers held constant.
 pub fn held() -> i32 {
-    base(limit())
+    base(limit().min(EVERYWHERE))
 }
 
 /// Where the numbers of a program's children begin and end that are held constant: they have as many digits as its own,
 /// and are away from it, where the numbers of others come from meanwhile.
 pub(crate) fn children(own: i32) -> Option<[u32; 2]> {
+    children_below(own, limit())
+}
+
+fn children_below(own: i32, limit: i32) -> Option<[u32; 2]> {
+    let limit = if own < EVERYWHERE {
+        limit.min(EVERYWHERE)
+    } else {
+        limit
+    };
     let digits = own.checked_ilog10()?;
     let (low, high) = (
         10i32.checked_pow(digits)?,
-        10i32.saturating_pow(digits + 1).min(limit()),
+        10i32.saturating_pow(digits + 1).min(limit),
     );
     let width = high.checked_sub(low)? / 2;
     let first = if own < low.checked_add(width)? {
@@ -227,6 +241,21 @@ mod tests {
             assert_eq!((end - 1).to_string().len(), digits);
             assert!(!(first..end).contains(&own.cast_unsigned()), "{own}");
         }
+    }
+
+    #[test]
+    fn numbers_are_the_same_whatever_the_limit_of_the_machine() {
+        let own = base(32_768);
+        for limit in [32_768, 65_536, 4_194_304] {
+            assert_eq!(base(limit.min(EVERYWHERE)), own, "{limit}");
+            assert_eq!(
+                children_below(own, limit),
+                Some([21_384, 32_768]),
+                "{limit}"
+            );
+        }
+        let [first, end] = children_below(2_000_000, 4_194_304).unwrap();
+        assert!(first >= 1_000_000 && end <= 4_194_304 && end > first);
     }
 
     #[test]
