@@ -263,6 +263,9 @@ routines!(
     "rt_tree_jumps\\suffix:",
     "rt_tree_leaves",
     "rt_tree_find 7f",
+    // An entry of a linkage table takes nobody's place; this one is there because the caller called it, too.
+    "cmp dword ptr [rdx+{node_kind}], {stub}",
+    "je 7f",
     "cmp qword ptr [rdx+{site}], 0",
     "jne 9f",
     "6: rt_tree_replaces \\is_wide, \\is_noted",
@@ -278,6 +281,8 @@ routines!(
     "rt_tree_leaves",
     "mov rdx, [rdx-{frame_back}]",
     "rt_tree_find_site 7f",
+    "cmp dword ptr [rdx+{node_kind}], {stub}",
+    "je 7f",
     "mov rax, gs:[{top}]",
     "mov rax, [rax-{frame_back}]",
     "cmp [rdx+{site}], rax",

@@ -2,6 +2,8 @@
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::expect_used)] // tests
 
+#[path = "calls/linkage.rs"]
+mod linkage;
 mod support;
 
 use std::collections::BTreeMap;
@@ -95,10 +97,9 @@ fn freestanding(name: &str, source: &str) -> Option<PathBuf> {
 }
 
 fn check(found: &BTreeMap<String, (u64, u64)>, expected: &[(&str, u64, u64)]) {
-    let mut expected: BTreeMap<String, (u64, u64)> = expected
-        .iter()
-        .map(|&(path, calls, own)| (path.to_owned(), (calls, own)))
-        .collect();
+    let expected = expected.iter();
+    let expected = expected.map(|&(path, calls, own)| (path.to_owned(), (calls, own)));
+    let mut expected: BTreeMap<String, (u64, u64)> = expected.collect();
     expected.entry("T1".to_owned()).or_default();
     assert_eq!(found, &expected);
 }

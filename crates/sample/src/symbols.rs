@@ -3,6 +3,7 @@
 //! A file is looked for as it was recorded, below another root (`--symfs`), or where the caller says
 //! (`--binary`); one with another build id than the recording's is not used.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use blazesym::symbolize::source::{self, Source};
@@ -58,6 +59,8 @@ pub struct Symbols {
     damaged: FxHashSet<PathBuf>,
     files: FxHashMap<MappedFile, Result<FoundFile, String>>,
     cache: FxHashMap<(PathBuf, u64), Location>,
+    /// Names as their language has them, by those of the file: many places are in one function.
+    demangled: RefCell<FxHashMap<String, String>>,
 }
 
 impl std::fmt::Debug for Symbols {
@@ -117,6 +120,7 @@ impl Symbols {
             damaged: FxHashSet::default(),
             files: FxHashMap::default(),
             cache: FxHashMap::default(),
+            demangled: RefCell::default(),
         }
     }
 
@@ -228,7 +232,9 @@ impl Symbols {
             if debug && self.damaged.contains(path) {
                 continue;
             }
-            if let Some(found) = guarded(|| look_up(&self.symbolizer, path, offset, debug)) {
+            if let Some(found) =
+                guarded(|| look_up(&self.symbolizer, path, offset, debug, &self.demangled))
+            {
                 return found;
             }
             self.damaged.insert(path.to_owned());
@@ -313,7 +319,22 @@ pub fn functions_of(
     Ok(found)
 }
 
-fn look_up(symbolizer: &Symbolizer, path: &Path, offset: u64, debug: bool) -> Location {
+fn look_up(
+    symbolizer: &Symbolizer,
+    path: &Path,
+    offset: u64,
+    debug: bool,
+    known: &RefCell<FxHashMap<String, String>>,
+) -> Location {
+    let demangled = |name: &str| {
+        if let Some(name) = known.borrow().get(name) {
+            return name.clone();
+        }
+        let found = demangled(name);
+        let mut known = known.borrow_mut();
+        known.insert(name.to_owned(), found.clone());
+        found
+    };
     let mut elf = source::Elf::new(path);
     elf.debug_syms = debug;
     let source = Source::Elf(elf);

@@ -110,7 +110,9 @@ fn every_export_has_the_whole() {
     assert!(text("callgrind").contains(&format!("\nsummary: {total}\n")));
     assert!(text("flamegraph").contains("<svg"));
     let firefox: serde_json::Value = serde_json::from_str(&text("firefox")).unwrap();
-    assert!(firefox["meta"].is_object());
+    let weights = firefox["threads"][0]["samples"]["weight"].as_array();
+    let weights = weights.unwrap().iter().map(|weight| weight.as_f64());
+    assert_eq!(weights.flatten().sum::<f64>() as u64, total);
     assert!(std::fs::metadata(path("pprof")).unwrap().len() > 100);
 }
 

@@ -385,26 +385,9 @@ impl Files {
                 let file = super::callgrind::file(calls, costs, event, title);
                 file.write(CallgrindForm::default(), out)
             }),
-            made(self.firefox, &|out| timed(&stacks).write_firefox(out)),
+            made(self.firefox, &|out| stacks.write_firefox_costs(out)),
         ])
     }
-}
-
-/// The profiler of Firefox knows samples at times only: one a path, behind each other.
-fn timed(stacks: &Stacks) -> Stacks {
-    let mut stacks = stacks.clone();
-    let mut now = 0u64;
-    stacks.timeline = stacks
-        .stacks
-        .iter()
-        .enumerate()
-        .map(|(number, stack)| {
-            let at = now;
-            now = now.saturating_add(stack.cost);
-            (at, number)
-        })
-        .collect();
-    stacks
 }
 
 /// The flame graph with whole stacks.

@@ -1,6 +1,6 @@
 //! Samples with their times, thread by thread. One thread of the viewer holds one kind of samples: the first measure's.
 
-use super::super::stacks::{Owner, Stacks};
+use super::super::stacks::{Owner, Stack, Stacks};
 use super::meta;
 use super::tables::{Identity, Tables};
 use serde_json::json;
@@ -22,6 +22,32 @@ impl Stacks {
     /// # Errors
     /// `out` cannot be written.
     pub fn write_firefox(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.firefox(out, &|_| 1.0)
+    }
+
+    /// The same for stacks without times, each once: they follow each other, and weigh what they cost. Those without an
+    /// owner are the title's.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
+    pub fn write_firefox_costs(&self, out: &mut dyn Write) -> io::Result<()> {
+        let whole = Owner {
+            process: self.title.clone(),
+            pid: 0,
+            tid: 0,
+        };
+        let mut stacks = self.clone();
+        let mut now = 0u64;
+        stacks.timeline.clear();
+        for (number, stack) in stacks.stacks.iter_mut().enumerate() {
+            stack.owner.get_or_insert_with(|| whole.clone());
+            stacks.timeline.push((now, number));
+            now = now.saturating_add(stack.cost);
+        }
+        stacks.firefox(out, &|stack| stack.cost as f64)
+    }
+
+    fn firefox(&self, out: &mut dyn Write, weight: &dyn Fn(&Stack) -> f64) -> io::Result<()> {
         let measure = self.stacks.iter().map(|s| s.measure).min().unwrap_or(0);
         let mut order: Vec<&(u64, usize)> = self.timeline.iter().collect();
         order.sort_by_key(|sample| sample.0);
@@ -51,7 +77,7 @@ impl Stacks {
                 let frame = thread.tables.frame(&label, 1 + usize::from(frame.kernel));
                 on = Some(thread.tables.stack(on, frame));
             }
-            thread.tables.sample(at, on, 1.0);
+            thread.tables.sample(at, on, weight(stack));
         }
         let start = self.start.map_or(0.0, super::ms);
         let meta = meta(&self.title, 1.0, start, &CATEGORIES, json!({}));
