@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -116,7 +117,13 @@ def _made_before(config):
 def pytest_cmdline_main(config):
     if config.getoption("--truecount") != "virtual" or os.environ.get(_INSIDE) or _truecount_package._is_virtual():
         return None
-    arguments = [*_started(), *_own_cache(config), *_joined(map(os.fspath, config.invocation_params.args))]
+    given = list(map(os.fspath, config.invocation_params.args))
+    joined = _joined(given)
+    if joined != given and any(os.path.exists(argument) for argument in given if argument not in joined):
+        # This pytest took the file for a place of tests: its root, and with it the cache's, is another than without one.
+        with _truecount_package._interrupts_for_the_program():
+            return _ended(subprocess.call([*_started(), *joined]))
+    arguments = [*_started(), *_own_cache(config), *joined]
     try:
         # pytest keeps the times that tests take: they are in memory, and move what comes after them.
         with _made_before(config):
@@ -125,6 +132,11 @@ def pytest_cmdline_main(config):
             )
     except RuntimeError as error:
         raise pytest.UsageError(f"--truecount=virtual: {error}") from error
+    return _ended(status)
+
+
+def _ended(status):
+    """As shells say it of a program that a signal ended."""
     return 128 - status if status < 0 else status
 
 

@@ -4,27 +4,33 @@ use super::python::{Environment, text};
 use std::path::Path;
 use std::process::Command;
 
-/// In a directory where nothing ever ran, with pytest's cache and the result in it: the first run counts as later ones do.
-/// What is random natively is not under the virtual PMU: the sets of two runs have their texts in the same places.
+/// In a directory where nothing ever ran, with pytest's cache and the result in it, or the result in another: the first run
+/// counts as later ones do. What is random natively is not under the virtual PMU: the sets of two runs have their texts in the same places.
 pub fn runs_leave_nothing_for_the_next(environment: &Environment, tests: &Path) {
-    let clean = environment.scratch.path().join("clean");
-    std::fs::create_dir(&clean).unwrap();
+    let outer = environment.scratch.path().join("outer");
+    let clean = outer.join("clean");
+    std::fs::create_dir_all(&clean).unwrap();
     std::fs::copy(tests.join("seeds.py"), clean.join("test_seeds.py")).unwrap();
-    let run = || {
-        let output = Command::new(&environment.python)
-            .current_dir(&clean)
-            .args(["-m", "pytest", "-q", "--truecount=virtual"])
-            .args(["--truecount-json", "seeds.json"])
-            .output()
-            .unwrap();
-        let said = text(&output);
-        assert!(output.status.success(), "{said}");
-        std::fs::read_to_string(clean.join("seeds.json")).unwrap()
-    };
-    let first = run();
-    for _ in 0..2 {
-        assert_eq!(run(), first);
+    for (places, file) in [(&[][..], "seeds.json"), (&["."], "../seeds.json")] {
+        let run = || {
+            let output = Command::new(&environment.python)
+                .current_dir(&clean)
+                .args(["-m", "pytest", "-q", "--truecount=virtual"])
+                .args(places)
+                .args(["--truecount-json", file])
+                .output()
+                .unwrap();
+            let said = text(&output);
+            assert!(output.status.success(), "{said}");
+            std::fs::read_to_string(clean.join(file)).unwrap()
+        };
+        let first = run();
+        for _ in 0..2 {
+            assert_eq!(run(), first, "{file}");
+        }
     }
+    // Where the result lies is no place of tests, whether it is there or not.
+    assert!(!outer.join(".pytest_cache").exists());
     // Who asks for what failed before gets it.
     let output = Command::new(&environment.python)
         .current_dir(&clean)
