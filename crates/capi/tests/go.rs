@@ -137,10 +137,9 @@ fn benchstat_reads_the_counts() {
         .map(|line| match line.strip_suffix(" instructions/op") {
             Some(head) => {
                 let (head, count) = head.rsplit_once([' ', '\t']).unwrap();
-                format!(
-                    "{head}\t{} instructions/op\n",
-                    2 * count.parse::<u64>().unwrap()
-                )
+                // Go prints small ones with places after the point.
+                let twice = 2.0 * count.parse::<f64>().unwrap();
+                format!("{head}\t{twice} instructions/op\n")
             }
             None => format!("{line}\n"),
         })
