@@ -14,6 +14,19 @@
 //! criterion_main!(suite);
 //! ```
 //!
+//! A function that makes a configuration says what `Criterion::default()` gives, which the group then counts by:
+//!
+//! ```no_run
+//! # use truecount_criterion::{Criterion, WallTime, criterion_group, criterion_main};
+//! # fn benches(_: &mut Criterion) {}
+//! fn configured() -> Criterion<WallTime> {
+//!     Criterion::default().sample_size(10)
+//! }
+//!
+//! criterion_group! { name = suite; config = configured(); targets = benches }
+//! # criterion_main!(suite);
+//! ```
+//!
 //! Where there is no PMU, the suite runs itself again under the virtual PMU, with a clock of its own: criterion repeats
 //! until a time is over, so that otherwise every run would repeat as often as the machine had time for. Without these
 //! macros: `Criterion::default().with_measurement(Counts::instructions())`, and `truecount run -- cargo bench`.
@@ -24,6 +37,8 @@ mod port;
 
 #[doc(hidden)]
 pub use criterion as original;
+#[doc(no_inline)]
+pub use criterion::measurement::WallTime;
 #[doc(no_inline)]
 pub use criterion::{
     AxisScale, BatchSize, BenchmarkId, PlotConfiguration, SamplingMode, Throughput,

@@ -8,6 +8,7 @@
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
 mod again;
+#[cfg(target_arch = "x86_64")]
 mod beginning;
 mod blocks;
 mod bytes;
