@@ -221,6 +221,17 @@ fn calls_that_fail_half_way_leave_what_they_leave_natively() {
     same("half-done", &source, &["-O1", "-w"], None);
 }
 
+/// What `mremap` leaves where it is may be several mappings: data among code was taken for code.
+#[test]
+fn mappings_that_stay_in_place_stay_what_they_are() {
+    same(
+        "in-place",
+        include_str!("places/in_place.c"),
+        &["-O1", "-w"],
+        None,
+    );
+}
+
 /// Threads execute what another one maps other files over, all the time.
 #[test]
 fn code_that_is_mapped_over_is_executed_by_no_thread() {

@@ -111,7 +111,7 @@ fn every_export_has_the_whole() {
     assert!(text("flamegraph").contains("<svg"));
     let firefox: serde_json::Value = serde_json::from_str(&text("firefox")).unwrap();
     let weights = firefox["threads"][0]["samples"]["weight"].as_array();
-    let weights = weights.unwrap().iter().map(|weight| weight.as_f64());
+    let weights = weights.unwrap().iter().map(serde_json::Value::as_f64);
     assert_eq!(weights.flatten().sum::<f64>() as u64, total);
     assert!(std::fs::metadata(path("pprof")).unwrap().len() > 100);
 }

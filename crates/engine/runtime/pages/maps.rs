@@ -199,6 +199,11 @@ impl Maps {
     /// gaps between them (since Linux 6.17); false: what is there was not all known.
     pub(super) fn moved(&mut self, old: (u64, u64), new: (u64, u64), kept: bool) -> bool {
         let mut known = true;
+        if old.0 == new.0 && new.1 <= old.1 {
+            // In place, and perhaps shorter: several mappings stay as they are.
+            self.remove(new.1, old.1);
+            return true;
+        }
         if old.1 - old.0 == new.1 - new.0 && old.0 != new.0 {
             self.remove(new.0, new.1);
             let mut at = old.0;
