@@ -90,7 +90,7 @@ fn event(name: &str) -> String {
 
 impl Arguments {
     pub(crate) fn parse(given: impl IntoIterator<Item = String>) -> Result<Self, String> {
-        let mut arguments = Self { ..Self::default() };
+        let mut arguments = Self::default();
         let mut given = given.into_iter();
         while let Some(argument) = given.next() {
             let (flag, attached) = match argument.split_once('=') {

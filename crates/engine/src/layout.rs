@@ -35,6 +35,8 @@ pub const TABLES: u64 = 5;
 pub const TABLE_BYTES: u64 = 65_536 * 8;
 /// Behind them: a page with the number of watched pages, which changes at any time.
 pub const WATCHED: u64 = TABLES * TABLE_BYTES;
+/// Bytes of a huge page (kernel `Documentation/admin-guide/mm/transhuge.rst`).
+pub const HUGE: u64 = 2 << 20;
 /// Bytes at a place of [`LOW`].
 pub const LOW_BYTES: u64 = WATCHED + 0x1000;
 /// Where the totals file is mapped …

@@ -6,13 +6,11 @@
 //! Source: kernel `Documentation/admin-guide/mm/transhuge.rst`, mremap(2).
 
 use super::Cache;
-use crate::layout::WATCHED;
+use crate::layout::{HUGE, WATCHED};
 use crate::own_memory::{self, AREA};
 use crate::syscall_table as nr;
 use crate::{counts, filtered, slots, sys};
 
-/// Bytes of a huge page.
-const HUGE: u64 = 2 << 20;
 /// Instructions that a thread has executed before the tables are moved, which every indirect branch reads …
 const TABLES: u64 = 40_000_000;
 /// … before the first part of the code is: no short program pays for it …

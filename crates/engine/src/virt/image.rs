@@ -1,6 +1,6 @@
 //! The runtime's image, as the build leaves it, and as it lies in memory.
 
-use crate::layout::{BOOT_STACK, LOW_BYTES, RUNTIME_BASE, TABLE_BYTES, TABLES};
+use crate::layout::{BOOT_STACK, HUGE, LOW_BYTES, RUNTIME_BASE, TABLE_BYTES, TABLES};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -57,37 +57,41 @@ pub(super) fn write_image(file: &File) -> io::Result<u64> {
 
 /// Brings the tables together in one huge page, where the kernel can (Linux 6.1): each process maps them, and the kernel
 /// maps the small pages around the one that is read, at a price for each. (One is made anew, so this is for runs of many
-/// programs.)
-pub(super) fn gather(file: &File) {
-    const HUGE: usize = 2 << 20;
+/// programs.) Whether it could.
+pub(super) fn gather(file: &File) -> bool {
+    const BYTES: usize = HUGE as usize;
     const MADV_COLLAPSE: libc::c_int = 25;
-    const _: () = assert!(FLAT.is_multiple_of(HUGE as u64) && TABLES * TABLE_BYTES >= HUGE as u64);
+    const _: () = assert!(FLAT.is_multiple_of(HUGE) && TABLES * TABLE_BYTES >= HUGE);
     let Ok(offset) = libc::off_t::try_from(FLAT) else {
-        return;
+        return false;
     };
     // SAFETY: addresses that nobody has, twice as many as are used, so that a multiple of the size is among them; then the
     // file there, which others map at the same time: its content stays.
     unsafe {
         let (none, apart) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let all = libc::mmap(std::ptr::null_mut(), 2 * HUGE, none, apart, -1, 0);
+        let all = libc::mmap(std::ptr::null_mut(), 2 * BYTES, none, apart, -1, 0);
         if all == libc::MAP_FAILED {
-            return;
+            return false;
         }
-        let at = all.byte_add(all.align_offset(HUGE));
+        let at = all.byte_add(all.align_offset(BYTES));
         let (both, there) = (
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_FIXED,
         );
-        if libc::mmap(at, HUGE, both, there, file.as_raw_fd(), offset) == at {
-            libc::madvise(at, HUGE, MADV_COLLAPSE);
-        }
-        libc::munmap(all, 2 * HUGE);
+        let gathered = libc::mmap(at, BYTES, both, there, file.as_raw_fd(), offset) == at
+            && libc::madvise(at, BYTES, MADV_COLLAPSE) == 0;
+        libc::munmap(all, 2 * BYTES);
+        gathered
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::IMAGE;
+    use super::{FLAT, IMAGE, gather, write_image};
+    use crate::layout::{HUGE, WATCHED};
+    use std::fs::File;
+    use std::os::fd::{AsRawFd, FromRawFd};
+    use std::os::unix::fs::FileExt;
 
     /// The command holds the image: where the sources lay when it was built must not make it another one.
     #[test]
@@ -95,5 +99,47 @@ mod tests {
         let root = env!("CARGO_MANIFEST_DIR").as_bytes();
         let found = IMAGE.windows(root.len()).any(|bytes| bytes == root);
         assert!(!found, "the image has the path of its sources in it");
+    }
+    /// The tables are what they were, and where the kernel gives a huge page one read maps all of it.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_tables_can_be_one_huge_page() {
+        // SAFETY: a new descriptor of ours.
+        let file = unsafe { File::from_raw_fd(libc::memfd_create(c"image".as_ptr(), 0)) };
+        write_image(&file).unwrap();
+        let tables = || {
+            let mut bytes = vec![0; WATCHED as usize];
+            file.read_exact_at(&mut bytes, FLAT).unwrap();
+            bytes
+        };
+        let before = tables();
+        let gathered = gather(&file);
+        assert!(tables() == before && before.iter().any(|&byte| byte != 0));
+        if !gathered {
+            truecount_testing::skip!("huge-pages", "the kernel makes none of a file's pages");
+            return;
+        }
+        let at = 0x7a80_0000 as *mut libc::c_void;
+        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE;
+        let (prot, bytes) = (libc::PROT_READ | libc::PROT_WRITE, HUGE as usize);
+        // SAFETY: at a place that nobody has, of our file; then a byte of it.
+        let read = unsafe {
+            let mapped = libc::mmap(at, bytes, prot, flags, file.as_raw_fd(), FLAT as i64);
+            assert_eq!(mapped, at);
+            at.cast::<u8>().read_volatile()
+        };
+        assert_eq!(Some(&read), before.first());
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mapping = maps.split("7a800000-").nth(1).unwrap();
+        let line = |name: &str| {
+            mapping
+                .lines()
+                .find(|line| line.starts_with(name))
+                .unwrap()
+                .to_owned()
+        };
+        assert!(line("Rss:").contains(" 2048 kB"), "{}", line("Rss:"));
+        // SAFETY: ours.
+        unsafe { libc::munmap(at, bytes) };
     }
 }

@@ -239,7 +239,7 @@ impl Shared {
     pub(super) fn replaced(&self) {
         /// From then on what is made once is worth it.
         const MANY: u32 = 16;
-        if self.replaced.fetch_add(1, Relaxed) == MANY && huge_pages() {
+        if self.replaced.fetch_add(1, Relaxed) == MANY && self.header().huge_pages != 0 {
             image::gather(&self.image);
         }
     }

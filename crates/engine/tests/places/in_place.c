@@ -28,7 +28,7 @@ int main(void) {
     // Code, data, code, data; executed once where it can be.
     mprotect(p + 4096, 4096, PROT_WRITE), mprotect(p + 3 * 4096, 4096, PROT_WRITE);
     printf("%d %d\n", runs(p), runs(p + 2 * 4096));
-    // All of it (since Linux 6.17 it is not refused), the first and a part, and less than there was.
+    // All of it (which Linux refuses before 6.17), then less than there was.
     printf("%d\n", mremap(p, 8 * 4096, 8 * 4096, 0) != MAP_FAILED);
     printf("%d %d\n", runs(p), runs(p + 4096));
     printf("%d\n", mremap(p, 8 * 4096, 4 * 4096, 0) == p);

@@ -41,7 +41,11 @@ const EVERYWHERE: i32 = 32_768;
 
 /// The number that programs get with numbers held constant.
 pub fn held() -> i32 {
-    base(limit().min(EVERYWHERE))
+    held_below(limit())
+}
+
+fn held_below(limit: i32) -> i32 {
+    base(limit.min(EVERYWHERE))
 }
 
 /// Where the numbers of a program's children begin and end that are held constant: they have as many digits as its own,
@@ -245,14 +249,10 @@ mod tests {
 
     #[test]
     fn numbers_are_the_same_whatever_the_limit_of_the_machine() {
-        let own = base(32_768);
         for limit in [32_768, 65_536, 4_194_304] {
-            assert_eq!(base(limit.min(EVERYWHERE)), own, "{limit}");
-            assert_eq!(
-                children_below(own, limit),
-                Some([21_384, 32_768]),
-                "{limit}"
-            );
+            let own = held_below(limit);
+            let children = children_below(own, limit);
+            assert_eq!((own, children), (10_000, Some([21_384, 32_768])), "{limit}");
         }
         let [first, end] = children_below(2_000_000, 4_194_304).unwrap();
         assert!(first >= 1_000_000 && end <= 4_194_304 && end > first);
