@@ -314,7 +314,8 @@ fn agrees_with_perf(file: &str, comm: &str, options: &str, line: &str) {
         }
         let is_it = |chain: &&Vec<String>| chain.first().is_some_and(|f| f == function);
         let expected = chains.iter().filter(is_it).count() as u64;
-        assert!(expected > 5, "{what}: {chains:?}");
+        // Samples come at fixed times, and may keep missing what a loop does in a part of each round.
+        assert!(function == "other" || expected > 5, "{what}: {chains:?}");
         assert_eq!(
             row(function).map_or(0, |row| row.1),
             expected,
