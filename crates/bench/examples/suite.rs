@@ -90,7 +90,7 @@ mod text {
     /// `MORE` makes it longer, for tests of comparisons.
     #[bench(setup = times)]
     fn repeated(times: usize) -> String {
-        "word ".repeat(times)
+        std::iter::repeat_n("word ", times).collect()
     }
 }
 

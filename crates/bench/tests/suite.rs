@@ -45,6 +45,25 @@ fn counts() -> bool {
     true
 }
 
+/// A document follows its schema, which refuses what is wrong.
+fn follows_its_schema(json: &str) -> serde_json::Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas");
+    let read = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(path.join(name)).unwrap()).unwrap()
+    };
+    let validator = jsonschema::validator_for(&read("benches.json")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(json).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(&document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}: {json}");
+    let mut wrong = document.clone();
+    wrong["benches"][0]["metrics"][0]["source"] = "guessed".into();
+    assert!(!validator.is_valid(&wrong), "{wrong}");
+    document
+}
+
 /// Name and count of each line.
 fn lines(text: &str) -> Vec<(String, String)> {
     text.lines()
@@ -145,19 +164,27 @@ fn baselines_and_limits() {
     let (status, said, _) = run(directory, &compare, "longer");
     assert_eq!(status, Some(3), "{said}");
     assert!(said.contains("REGRESSION"), "{said}");
+    let (_, json, _) = run(directory, &[&compare[..], &["--json"]].concat(), "longer");
+    let document = follows_its_schema(&json);
+    assert_eq!(
+        document["benches"][0]["metrics"][0]["regression"],
+        serde_json::Value::Bool(true),
+        "{json}"
+    );
     let limited = |limit: &str| {
         let arguments = [&compare[..], &["--limit", limit]].concat();
         run(directory, &arguments, "longer")
     };
+    // (Of instructions: bytes that are allocated have a limit of their own.)
+    let instructions = |said: &str| {
+        let mut lines = said.lines();
+        lines.any(|line| line.contains("instructions:u") && line.contains("REGRESSION"))
+    };
     let (status, said, _) = limited("ir=0.01%");
     assert_eq!(status, Some(3), "{said}");
+    assert!(instructions(&said), "{said}");
     let (_, said, _) = limited("ir=1000000");
-    assert!(
-        !said
-            .lines()
-            .any(|line| line.contains("instructions:u") && line.contains("REGRESSION")),
-        "{said}"
-    );
+    assert!(!instructions(&said), "{said}");
     // What is not there, or is no baseline.
     let (status, _, said) = run(directory, &["--baseline", "other"], "");
     assert_eq!(status, Some(2), "{said}");
@@ -218,6 +245,7 @@ fn lists_filters_json_and_tests() {
         json.contains("\"schema\": \"truecount.benches/1\"") && json.contains("branches:u"),
         "{json}"
     );
+    follows_its_schema(&json);
     let (status, said, _) = run(
         directory.path(),
         &["empty", "-e", "cache-misses:u", "--source", "virtual"],
@@ -225,6 +253,18 @@ fn lists_filters_json_and_tests() {
     );
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains('–') && said.contains("virtual PMU"), "{said}");
+    let arguments = [
+        "empty",
+        "-e",
+        "cache-misses:u",
+        "--source",
+        "virtual",
+        "--json",
+    ];
+    let document = follows_its_schema(&run(directory.path(), &arguments, "").1);
+    let metric = &document["benches"][0]["metrics"][0];
+    assert!(metric["not_available"].is_string(), "{metric}");
+    assert!(metric.get("count").is_none(), "{metric}");
 }
 
 #[test]
