@@ -134,7 +134,7 @@ fn check_prometheus(text: &str) {
 
 #[test]
 fn prometheus_text_is_printed_once() {
-    let output = run(&["system", "-I", "100", "--prometheus"]);
+    let output = run(&["system", "-I", "500", "--prometheus"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     check_prometheus(&stdout(&output));
 }
@@ -163,9 +163,10 @@ fn prometheus_is_served_on_loopback_and_ctrl_c_ends_it() {
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
+    // (On a machine that is very busy no tick of the kernel's may fall into the first interval.)
     let mut answer = get("/metrics");
     for _ in 0..100 {
-        if !answer.starts_with("HTTP/1.1 503") {
+        if answer.contains("truecount_utilisation_ratio{scope=\"machine\"") {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
