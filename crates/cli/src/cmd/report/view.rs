@@ -267,7 +267,8 @@ impl View {
 
     /// What the sums rest on, in words.
     pub(super) fn has_chains(&self) -> bool {
-        self.profile.with_chain > 0
+        // (Stacks that all end early have no caller, but a tree says that they do.)
+        self.profile.with_chain > 0 || !self.profile.early_ends().is_empty()
     }
 }
 
