@@ -6,7 +6,7 @@ set -u
 runs=10
 while getopts n: option; do case $option in n) runs=$OPTARG ;; *) exit 2 ;; esac; done
 shift $((OPTIND - 1))
-truecount=$(realpath "${1:?usage: libcore.sh [-n N] TRUECOUNT RUSTC LIB.RS}") rustc=${2:?no rustc} core=${3:?no lib.rs}
+truecount=$(realpath "${1:?usage: libcore.sh [-n N] TRUECOUNT RUSTC LIB.RS}") rustc=$(realpath "${2:?no rustc}") core=$(realpath "${3:?no lib.rs}")
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 mkdir "$work/out"
 for _ in $(seq "$runs"); do

@@ -10,6 +10,9 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "schemas")]
+pub mod schemas;
+
 use std::fmt::Display;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,8 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{self, code, json, run, schema, stderr, stdout, truecount, virtual_pmu};
+use crate::support::{self, code, json, run, stderr, stdout, truecount, virtual_pmu};
+use truecount_testing::schemas::schema;
 
 const HELD: &str = "--deterministic=aslr,at-random,getrandom";
 

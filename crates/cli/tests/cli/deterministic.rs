@@ -6,9 +6,8 @@ use truecount_testing::quoted;
 
 use serde_json::Value;
 
-use crate::support::{
-    code, compiled, fails, json, run, schema, stderr, stdout, truecount, virtual_pmu,
-};
+use crate::support::{code, compiled, fails, json, run, stderr, stdout, truecount, virtual_pmu};
+use truecount_testing::schemas::schema;
 
 const PYTHON: &str = "/usr/bin/python3";
 

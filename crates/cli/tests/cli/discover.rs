@@ -1,6 +1,7 @@
 //! `truecount discover` without a PMU: what is wrong is said in one line. What it finds is in `tests/hardware`.
 
-use crate::support::{code, fails, hardware, run, schema, stderr, stdout};
+use crate::support::{code, fails, hardware, run, stderr, stdout};
+use truecount_testing::schemas::schema;
 
 #[test]
 fn without_a_pmu_it_says_so_and_shows_no_zeros() {

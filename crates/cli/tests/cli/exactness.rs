@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::support::{
-    code, fails, hardware, interrupt, run, schema, stderr, stdout, truecount, virtual_pmu,
+    code, fails, hardware, interrupt, run, stderr, stdout, truecount, virtual_pmu,
 };
+use truecount_testing::schemas::schema;
 
 fn valid(document: &Value) -> bool {
     jsonschema::is_valid(&schema("exactness.json"), document)

@@ -5,7 +5,8 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::support::{code, schema, stderr, stdout, truecount};
+use crate::support::{code, stderr, stdout, truecount};
+use truecount_testing::schemas::schema;
 
 /// A repository with commits, and a store in it.
 pub(crate) struct Project {

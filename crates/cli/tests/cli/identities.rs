@@ -3,7 +3,8 @@
 
 use std::process::Output;
 
-use crate::support::{code, schema, stderr, stdout, truecount, virtual_pmu};
+use crate::support::{code, stderr, stdout, truecount, virtual_pmu};
+use truecount_testing::schemas::schema;
 
 /// Name for messages, identity, the model of the tables, and whether its tables have an event called like a cycle that
 /// `truecount events cycles` finds.

@@ -8,7 +8,8 @@ use truecount_testing::quoted;
 
 use serde_json::{Value, json};
 
-use crate::support::{compiled, json, schema, stderr, truecount, virtual_pmu};
+use crate::support::{compiled, json, stderr, truecount, virtual_pmu};
+use truecount_testing::schemas::schema;
 
 const HELD: &str = "--deterministic=aslr,at-random,getrandom";
 

@@ -1,6 +1,7 @@
 //! `truecount latency`: every execution timed, the document, the comparison, what is refused.
 
-use super::support::{code, fails, run, schema, stderr, virtual_pmu};
+use super::support::{code, fails, run, stderr, virtual_pmu};
+use truecount_testing::schemas::schema;
 
 const PROGRAM: &str = "
 #include <stdlib.h>

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{code, fails, json, run, schema, stderr, virtual_pmu};
+use crate::support::{code, fails, json, run, stderr, virtual_pmu};
+use truecount_testing::schemas::schema;
 
 /// A program from C; `None` without a compiler that makes one.
 pub(crate) fn built(directory: &Path, source: &str, arguments: &[&str]) -> Option<PathBuf> {

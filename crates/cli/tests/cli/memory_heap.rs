@@ -5,7 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::memory::{built, built_by};
-use crate::support::{json, run, schema, stderr, virtual_pmu};
+use crate::support::{json, run, stderr, virtual_pmu};
+use truecount_testing::schemas::schema;
 
 fn number(of: &Value) -> u64 {
     of.as_u64().unwrap_or_else(|| panic!("{of} is no number"))

@@ -1,7 +1,8 @@
 //! `run --memory --locality`, and what the model has beside Cachegrind's caches, by hand.
 
 use crate::memory::built;
-use crate::support::{json, run, schema, stderr, virtual_pmu};
+use crate::support::{json, run, stderr, virtual_pmu};
+use truecount_testing::schemas::schema;
 
 /// 100 lines, read in order ten times; then two operands that go through memory each in its way.
 const ORDER: &str = r#"

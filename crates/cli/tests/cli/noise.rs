@@ -9,9 +9,9 @@ use truecount_testing::quoted;
 use serde_json::Value;
 
 use crate::support::{
-    TWO_RUNS, code, compiled, fails, interrupt, json, run, schema, stderr, stdout, truecount,
-    virtual_pmu,
+    TWO_RUNS, code, compiled, fails, interrupt, json, run, stderr, stdout, truecount, virtual_pmu,
 };
+use truecount_testing::schemas::schema;
 
 /// Strings whose order in a set depends on the hash seed, which Python takes from getrandom.
 const STRINGS: &str =

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{
-    code, fails, hardware, interrupt, json, run, schema, stderr, stdout, truecount,
-};
+use crate::support::{code, fails, hardware, interrupt, json, run, stderr, stdout, truecount};
+use truecount_testing::schemas::schema;
 
 fn check(document: &Value) {
     let schema = schema("overhead.json");

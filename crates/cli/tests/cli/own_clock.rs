@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::support::{code, compiled, run, schema, stderr, stdout, virtual_pmu};
+use crate::support::{code, compiled, run, stderr, stdout, virtual_pmu};
+use truecount_testing::schemas::schema;
 
 fn skipped() -> bool {
     !virtual_pmu()

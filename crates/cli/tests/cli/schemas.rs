@@ -1,27 +1,8 @@
 //! The JSON schemas in `docs/schemas` against real output, and against output that is wrong.
 
-use crate::support::{fails, hardware, json, run, schema, stdout, step, virtual_pmu};
-
-pub(crate) fn check(name: &str, document: &serde_json::Value) {
-    let schema = schema(name);
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let errors: Vec<String> = validator
-        .iter_errors(document)
-        .map(|error| format!("{}: {error}", error.instance_path()))
-        .collect();
-    assert!(errors.is_empty(), "{name}: {errors:#?}");
-}
-
-/// A schema that accepts anything would prove nothing.
-fn refuses(name: &str, document: &serde_json::Value, spoil: impl Fn(&mut serde_json::Value)) {
-    let mut wrong = document.clone();
-    spoil(&mut wrong);
-    let schema = schema(name);
-    assert!(
-        !jsonschema::is_valid(&schema, &wrong),
-        "{name} accepts {wrong}"
-    );
-}
+use crate::support::{fails, hardware, json, run, stdout, step, virtual_pmu};
+pub(crate) use truecount_testing::schemas::follows as check;
+use truecount_testing::schemas::refuses;
 
 #[test]
 fn check_follows_its_schema() {

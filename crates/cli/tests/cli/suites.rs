@@ -6,7 +6,8 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 use crate::history::Project;
-use crate::support::{code, compiled, schema, stderr, stdout, truecount, virtual_pmu};
+use crate::support::{code, compiled, stderr, stdout, truecount, virtual_pmu};
+use truecount_testing::schemas::schema;
 
 /// Two functions; `EXTRA` turns of the second cost two or three instructions each.
 const PROGRAM: &str = r"

@@ -108,22 +108,6 @@ pub(crate) fn virtual_pmu() -> bool {
     truecount_testing::counts(env!("CARGO_BIN_EXE_truecount"), "virtual")
 }
 
-/// The schema of this name, with what several have in common in it: the validator reads no files.
-pub(crate) fn schema(name: &str) -> serde_json::Value {
-    let read = |name: &str| -> serde_json::Value {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-            .join("../../docs/schemas")
-            .join(name);
-        let text = std::fs::read_to_string(&path)
-            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let text = text.replace("\"common.json#/", "\"#/$defs/common/");
-        serde_json::from_str(&text).unwrap()
-    };
-    let mut schema = read(name);
-    schema["$defs"]["common"] = read("common.json");
-    schema
-}
-
 /// `noise` with the virtual PMU, two runs of every setting.
 pub(crate) const TWO_RUNS: [&str; 5] = ["noise", "--source", "virtual", "-n", "2"];
 

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::support::{
-    code, fails, json, run, schema, stderr, stdout, truecount, virtual_pmu, whole_cpus,
-};
+use crate::support::{code, fails, json, run, stderr, stdout, truecount, virtual_pmu, whole_cpus};
+use truecount_testing::schemas::schema;
 
 fn valid(name: &str, document: &serde_json::Value) {
     let validator = jsonschema::validator_for(&schema(name)).unwrap();

@@ -163,7 +163,7 @@ fn prometheus_is_served_on_loopback_and_ctrl_c_ends_it() {
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
-    // (On a machine that is very busy no tick of the kernel's may fall into the first interval.)
+    // (A busy machine's first interval may be over within one tick: "no time passed".)
     let mut answer = get("/metrics");
     for _ in 0..100 {
         if answer.contains("truecount_utilisation_ratio{scope=\"machine\"") {

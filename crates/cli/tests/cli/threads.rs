@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::support::{
-    code, compiled, interrupt, json, run, schema, stderr, stdout, truecount, virtual_pmu,
+    code, compiled, interrupt, json, run, stderr, stdout, truecount, virtual_pmu,
 };
+use truecount_testing::schemas::schema;
 
 /// Says what the kernel schedules it by, and its child and its thread.
 const POLICY: &str = r#"

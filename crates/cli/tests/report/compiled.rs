@@ -243,6 +243,32 @@ fn the_tree_says_which_chains_ended_early() {
     );
 }
 
+/// Stacks of one function, which nobody called: they were recorded, and a tree is made of them.
+#[test]
+fn stacks_without_a_caller_have_a_tree() {
+    let programs = Programs::new("alone");
+    let source = "void _start(void) { for (volatile long i = 0; i < 100000000; i++) ;\n\
+        #ifdef __x86_64__\n\
+        __asm__ volatile(\"syscall\" : : \"a\"(60), \"D\"(0));\n\
+        #else\n\
+        register long x8 __asm__(\"x8\") = 93, x0 __asm__(\"x0\") = 0; __asm__ volatile(\"svc 0\" : : \"r\"(x8), \"r\"(x0));\n\
+        #endif\n}\n";
+    std::fs::write(programs.path("t.c"), source).unwrap();
+    let compiler = ["cc", "-O1", "-nostdlib", "-static"];
+    let Some(program) = programs.compile(&compiler, "t.c", "alone") else {
+        return;
+    };
+    let Some(data) = record(&programs, &program, "alone.data") else {
+        return;
+    };
+    let document = json(&truecount(&["report", &data, "--json", "--tree"]));
+    assert_eq!(document["samples_with_call_chain"], 0, "{document:#}");
+    let (_, samples) = path_to(&document, "_start");
+    assert_eq!(samples, document["events"][0]["samples"].as_u64().unwrap());
+    let table = text(&truecount(&["report", &data]).stdout);
+    assert!(!table.contains("No call chains were recorded"), "{table}");
+}
+
 /// What perf recorded in its various ways, of programs of many compilers and linkers, has the same samples in each
 /// function here as in perf's own list, and of unwound stacks the same callers but for one sample in twenty.
 #[test]

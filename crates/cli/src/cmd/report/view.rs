@@ -265,10 +265,9 @@ impl View {
             .unwrap_or_else(|| format!("event {event}"))
     }
 
-    /// What the sums rest on, in words.
+    /// Whether callers were recorded: call chains, or stacks, which may all end in the function that was sampled.
     pub(super) fn has_chains(&self) -> bool {
-        // (Stacks that all end early have no caller, but a tree says that they do.)
-        self.profile.with_chain > 0 || !self.profile.early_ends().is_empty()
+        self.profile.with_chain > 0 || !self.profile.chain_ends.is_empty()
     }
 }
 
