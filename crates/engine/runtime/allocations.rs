@@ -213,7 +213,8 @@ fn allocated(context: &mut Context, call: &Call, site: u64) {
         return;
     }
     happens(context);
-    if gone {
+    // (What is allocated where a block is takes its place.)
+    if gone && block != call.other {
         say(context, word::FREED, call.other);
     }
     if block != 0 {

@@ -215,54 +215,65 @@ pub fn catch_up(context: &mut Context) {
     }
 }
 
-/// Calls `f` for the classes whose tables have entries.
-fn each_used(context: &Context, f: impl Fn(Class, u64)) {
-    for (number, &used) in context.noted.known.used.iter().enumerate() {
-        if used != 0 {
-            f(Class(number as u8), used);
-        }
-    }
-}
-
 fn clear(context: &Context, class: Class, from: u64, bytes: u64) {
     let at = context.this + u64::from(class.table()) + from;
     // SAFETY: inside the thread's own table.
     unsafe { core::ptr::write_bytes(at as *mut u8, 0, bytes as usize) };
 }
 
-/// Forgets what is known of lines.
-fn forget(context: &Context, start: u64, size: u64) {
+/// Forgets what is known of lines. A piece that is cleared as a whole is not cleared again before it is used: a block
+/// may grow byte by byte.
+fn forget(context: &mut Context, start: u64, size: u64) {
+    let used = context.noted.known.used;
+    let left = used
+        .iter()
+        .zip(0..)
+        .map(|(&used, number)| clear_lines(context, Class(number), used, start, size));
+    let mut now = [0; CLASSES];
+    now.iter_mut().zip(left).for_each(|(to, left)| *to = left);
+    context.noted.known.used = now;
+}
+
+/// Clears what a table has of lines, in the pieces that have entries; the pieces that may still have some.
+fn clear_lines(context: &Context, class: Class, mut used: u64, start: u64, size: u64) -> u64 {
     // An operand may begin 31 bytes in front of what it references.
     let (from, to) = (
         start.saturating_sub(31) & !63,
         start.saturating_add(size).saturating_add(63) & !63,
     );
-    each_used(context, |class, used| {
-        let table = u64::from(class.bytes());
-        if to.saturating_sub(from) >= table {
-            return clear_used(context, class, used);
+    let table = u64::from(class.bytes());
+    if to.saturating_sub(from) >= table {
+        return clear_used(context, class, used);
+    }
+    let mut at = from;
+    while at < to && used != 0 {
+        let place = at & (table - 1);
+        let piece = u64::from(PIECE);
+        let long = (to - at).min(piece - place % piece);
+        let bit = 1 << (place / piece);
+        if used & bit != 0 {
+            clear(context, class, place, long);
+            used &= if long == piece { !bit } else { !0 };
         }
-        let mut at = from;
-        while at < to {
-            let place = at & (table - 1);
-            let piece = u64::from(PIECE);
-            let long = (to - at).min(piece - place % piece);
-            if used >> (place / piece) & 1 != 0 {
-                clear(context, class, place, long);
-            }
-            at += long;
-        }
-    });
+        at += long;
+    }
+    used
 }
 
-fn clear_used(context: &Context, class: Class, used: u64) {
-    for piece in (0..64u64).filter(|piece| used >> piece & 1 != 0) {
+/// Clears the pieces that have entries; none has any then.
+fn clear_used(context: &Context, class: Class, mut used: u64) -> u64 {
+    while used != 0 {
+        let piece = u64::from(used.trailing_zeros());
         clear(context, class, piece * u64::from(PIECE), u64::from(PIECE));
+        used &= used - 1;
     }
+    0
 }
 
 fn forget_all(context: &mut Context) {
-    each_used(context, |class, used| clear_used(context, class, used));
+    for (&used, number) in context.noted.known.used.iter().zip(0..) {
+        clear_used(context, Class(number), used);
+    }
     context.noted.known.used = [0; CLASSES];
 }
 
@@ -369,7 +380,9 @@ pub fn unfinished(context: &Context, block: &Block, done: u16, registers: Option
         }
         // SAFETY: as above.
         unsafe { head.write(record.0 | Record::CANCELLED) };
-        forget(context, at, 1);
+        for (&used, number) in context.noted.known.used.iter().zip(0..) {
+            clear_lines(context, Class(number), used, at, 1);
+        }
         end -= 2;
     }
 }

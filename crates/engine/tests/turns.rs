@@ -440,3 +440,30 @@ fn what_comes_from_outside_is_named() {
         "{outside:?}"
     );
 }
+
+/// The first process has the random bytes of the run, other programs have some of their own, always the same ones.
+#[test]
+fn processes_have_random_bytes_of_their_own() {
+    let source = "#include <stdio.h>\n#include <sys/auxv.h>\n#include <sys/wait.h>\n#include <unistd.h>\n\
+        int main(int argc, char **argv) {\n\
+          unsigned char *r = (unsigned char *)getauxval(AT_RANDOM);\n\
+          for (int i = 0; i < 16; i++) printf(\"%02x\", r[i]);\n\
+          puts(\"\"); fflush(stdout);\n\
+          if (argc > 1) return 0;\n\
+          for (int i = 0; i < 2; i++) {\n\
+            if (fork() == 0) { execl(argv[0], argv[0], \"child\", (char *)0); _exit(9); }\n\
+            wait(0); }\n\
+          execl(argv[0], argv[0], \"again\", (char *)0); return 9; }\n";
+    let Some(program) = program("random_bytes.c", source) else {
+        return;
+    };
+    let Some(text) = always_the_same(&program, &[]) else {
+        return;
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let [first, one, two, last] = lines[..] else {
+        panic!("{text}");
+    };
+    assert_eq!((first, last), (&*"07".repeat(16), first), "{text}");
+    assert!(one != two && one != first && two != first, "{text}");
+}

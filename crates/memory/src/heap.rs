@@ -7,12 +7,15 @@
 
 mod near;
 mod page;
+mod resize;
+mod result;
 #[cfg(test)]
 mod tests;
 
-use crate::{Kind, LINE, PAGE};
+use crate::{Kind, PAGE};
 pub use near::{Moment, Near};
 use page::{Expected, Page, Part};
+pub use result::HeapLines;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -100,17 +103,6 @@ pub struct Heap {
     stamp: near::Stamp,
 }
 
-/// What a page's lines are.
-#[derive(Clone, Copy, Debug)]
-pub struct HeapLines {
-    /// The site.
-    pub site: u32,
-    /// Lines of the page that its blocks were used in, a bit each.
-    pub touched: u64,
-    /// Those that were written.
-    pub written: u64,
-}
-
 impl Heap {
     /// One with at most `most` blocks at a time. `apart`: each block is kept in mind, for [`Self::blocks_in`].
     pub fn new(most: usize, apart: bool) -> Self {
@@ -191,12 +183,18 @@ impl Heap {
         let Some(block) = new else {
             return;
         };
-        self.came(address, block, at.thread);
+        if size < LARGE {
+            self.came(address, block, at.thread); // (large ones are there at once)
+        }
         // Whose turn came first may have freed it already, or has allocated something else there since.
         let over = self.early.remove(&address).filter(|&to| to > at.time);
         let later = self.blocks.get(&address).map(|known| known.from);
         if over.or(later).is_some_and(|to| to > at.time) {
             return;
+        }
+        let known = self.blocks.get(&address).copied();
+        if let Some(known) = known.filter(|known| known.resizes_to(&block)) {
+            return self.resize(address, known, block);
         }
         self.free(address, at.time);
         if self.blocks.len() >= self.most {
@@ -302,13 +300,23 @@ impl Heap {
     }
 
     fn leave(&mut self, place: u32, block: u64, time: u64) {
+        if let Some(part) = self.take(place, block) {
+            self.over(place, part, time);
+        }
+    }
+
+    /// Takes a block's part out of a page.
+    fn take(&mut self, place: u32, block: u64) -> Option<Part> {
+        let page = self.pages.get_mut(place as usize)?;
+        let at = page.parts.iter().position(|part| part.block.0 == block)?;
+        Some(page.parts.remove(at))
+    }
+
+    /// A part of a page is of the past, from a time on.
+    fn over(&mut self, place: u32, part: Part, time: u64) {
         let Some(page) = self.pages.get_mut(place as usize) else {
             return;
         };
-        let Some(at) = page.parts.iter().position(|part| part.block.0 == block) else {
-            return;
-        };
-        let part = page.parts.remove(at);
         if time <= self.horizon {
             page.settle(&part, self.apart);
             return;
@@ -440,54 +448,5 @@ impl Heap {
             self.sites.resize(place + 1, HeapSite::default());
         }
         self.sites.get_mut(place)
-    }
-
-    /// Sites by their numbers; of those that nothing was said of there may be none.
-    pub fn sites(&self) -> &[HeapSite] {
-        &self.sites
-    }
-
-    /// Blocks that there was no room for.
-    pub fn beyond(&self) -> u64 {
-        self.beyond
-    }
-
-    /// Every page's lines, by site: the page's number, and what its sites used.
-    pub fn lines(&self) -> impl Iterator<Item = (u64, Vec<HeapLines>)> + '_ {
-        self.pages.iter().map(|page| {
-            let mut lines: Vec<HeapLines> = Vec::new();
-            for used in page.all_used(false) {
-                match lines.iter_mut().find(|lines| lines.site == used.site) {
-                    Some(lines) => {
-                        lines.touched |= used.touched;
-                        lines.written |= used.written;
-                    }
-                    None => lines.push(HeapLines {
-                        site: used.site,
-                        touched: used.touched,
-                        written: used.written,
-                    }),
-                }
-            }
-            (page.number, lines)
-        })
-    }
-
-    /// The blocks that were used in the line at an address, where they are told apart: site, address and bytes of
-    /// each, by address.
-    pub fn blocks_in(&self, line: u64) -> Vec<(u32, u64, u64)> {
-        let place = self.places.get(&(line / PAGE));
-        let Some(page) = place.and_then(|&place| self.pages.get(place as usize)) else {
-            return Vec::new();
-        };
-        let bit = 1 << (line % PAGE / LINE);
-        let mut blocks: Vec<(u32, u64, u64)> = page
-            .all_used(self.apart)
-            .iter()
-            .filter(|used| used.touched & bit != 0)
-            .map(|used| (used.site, used.block.0, used.block.1))
-            .collect();
-        blocks.sort_unstable_by_key(|&(site, block, size)| (block, site, size));
-        blocks
     }
 }

@@ -163,7 +163,7 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
 
 /// Exchanges the random bytes of the kernel's auxiliary vector and hides the vDSO in it, where that is wanted.
 fn fix_vector(shared: &Shared, tid: i32, sp: u64) -> Result<(), InjectError> {
-    let [random, vdso] = if shared.at_random.is_some() || shared.hide_vdso {
+    let [random, vdso] = if shared.random_bytes.held() || shared.hide_vdso {
         let word = |at| ptrace::peek(tid, at).map(i64::cast_unsigned);
         let keys = [libc::AT_RANDOM, libc::AT_SYSINFO_EHDR];
         step(
@@ -173,9 +173,9 @@ fn fix_vector(shared: &Shared, tid: i32, sp: u64) -> Result<(), InjectError> {
     } else {
         [None; 2]
     };
-    if let Some(bytes) = &shared.at_random {
+    if let Some(bytes) = shared.random_bytes.next(tid) {
         let (_, at) = random.ok_or(InjectError::Gone)?;
-        step("writing AT_RANDOM", ptrace::write(tid, at, bytes))?;
+        step("writing AT_RANDOM", ptrace::write(tid, at, &bytes))?;
     }
     // Without one there is nothing to hide.
     if shared.hide_vdso
@@ -194,7 +194,7 @@ const ROOM: u64 = 2048;
 fn arrange_stack(shared: &Shared, tid: i32, old: u64, hwcap: u64) -> Result<u64, InjectError> {
     let word = |at| ptrace::peek(tid, at).map(i64::cast_unsigned);
     let what = "arranging the stack";
-    let arranged = initial_stack::arranged(word, old, hwcap, shared.at_random);
+    let arranged = initial_stack::arranged(word, old, hwcap, shared.random_bytes.next(tid));
     let stack = step(what, arranged)?;
     step(what, ptrace::write(tid, stack.pointer, &stack.bytes))?;
     // What is left of the old one, and of what the launcher wrote below it.

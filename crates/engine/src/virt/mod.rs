@@ -32,6 +32,7 @@ mod others;
 mod programs;
 #[cfg(target_arch = "x86_64")]
 mod ptrace;
+mod random;
 pub mod references;
 mod regions;
 #[cfg(target_arch = "x86_64")]
@@ -83,7 +84,8 @@ pub struct Options {
     /// Times chosen blocks of one program. Neither `cache` nor `per_block` are used then.
     pub times: Option<Watched>,
     /// What every program of the run finds as its 16 random bytes
-    /// (`AT_RANDOM`, see `getauxval(3)`) instead of the kernel's.
+    /// (`AT_RANDOM`, see `getauxval(3)`) instead of the kernel's. With `in_turn` this holds for the first process;
+    /// in others each program has bytes of its own, made of these, the same in every run.
     pub at_random: Option<[u8; 16]>,
     /// Programs do not find the vDSO (`vdso(7)`) and read clocks by system calls,
     /// which take the same number of user-mode instructions at any time: the

@@ -5,6 +5,7 @@ use super::context::{Mapped, MappedBytes, MappedContext, Windows};
 use super::followers::Followers;
 use super::image::{self, write_image};
 use super::programs::Programs;
+use super::random::RandomBytes;
 use super::regions::Regions;
 use super::store::Store;
 use super::watched::Watched;
@@ -43,7 +44,7 @@ pub(super) struct Shared {
     /// Bytes of code at the start of the image.
     pub text: u64,
     /// Replaces the kernel's random bytes of every image.
-    pub at_random: Option<[u8; 16]>,
+    pub random_bytes: RandomBytes,
     /// The vDSO is hidden from every image.
     pub hide_vdso: bool,
     /// What programs are shown.
@@ -212,7 +213,7 @@ impl Shared {
             regions: options.regions.clone(),
             commands: Mutex::default(),
             text,
-            at_random: options.at_random,
+            random_bytes: RandomBytes::new(options.at_random, options.in_turn),
             hide_vdso: options.hide_vdso || own_clock,
             machine: options.machine,
             _random: random,

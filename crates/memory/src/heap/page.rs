@@ -114,6 +114,11 @@ impl Page {
         }
     }
 
+    /// The part of a block that there is.
+    pub(super) fn of(&mut self, block: u64) -> Option<&mut Part> {
+        self.parts.iter_mut().find(|part| part.block.0 == block)
+    }
+
     /// A part is of the past, from a time on.
     pub(super) fn is_over(&mut self, part: Part, time: u64, apart: bool) {
         if self.past.len() >= PAST {

@@ -1,6 +1,7 @@
 //! Blocks by hand.
 
 use super::*;
+use crate::LINE;
 
 const AT: u64 = 0x10_0000;
 
@@ -100,6 +101,53 @@ fn large_blocks() {
     heap.touch(AT + PAGE, 8, Kind::Load, at(4));
     assert_eq!([used(&heap, 0), used(&heap, 1)], [(64, 64), (1, 0)]);
     assert!(heap.blocks.is_empty());
+}
+
+/// A block that is made longer, or shorter, where it is costs what that changes, and keeps what was used of it.
+#[test]
+fn blocks_that_are_resized() {
+    for size in [PAGE + 10, 1 << 24] {
+        let mut heap = Heap::new(100, true);
+        heap.allocate(AT, size, 0, at(1));
+        heap.touch(AT, size, Kind::Store, at(1));
+        let lines = size.div_ceil(LINE) as u32;
+        for more in 1..=100_000 {
+            heap.forget(more + 1);
+            heap.allocate(AT, size + more, 0, at(more + 1));
+        }
+        heap.touch(AT + size, 200_000, Kind::Load, at(100_001));
+        let longer = (size + 100_000).div_ceil(LINE) as u32;
+        assert_eq!(used(&heap, 0), (longer, lines));
+        // What it no longer has is somebody else's; another site makes a block of its own there.
+        heap.allocate(AT, size, 0, at(100_002));
+        heap.allocate(AT + size, 100, 1, at(100_003));
+        heap.touch(AT + size, 100, Kind::Store, at(100_003));
+        assert!(used(&heap, 1).1 >= 2 && heap.blocks.len() == 2);
+        heap.allocate(AT, 10, 2, at(100_004));
+        heap.touch(AT, PAGE, Kind::Load, at(100_004));
+        assert_eq!(used(&heap, 2), (1, 0));
+        let of_one = heap.blocks_in(AT + 2 * PAGE - LINE);
+        assert!(of_one.len() <= 2, "{of_one:?}");
+        heap.free(AT, 100_005);
+        heap.free(AT + size, 100_005);
+        assert!(heap.blocks.is_empty());
+        assert!(heap.pages.iter().all(|page| page.parts.is_empty()));
+    }
+}
+
+/// A thread whose time is behind finds what was there before a block was resized.
+#[test]
+fn resized_since() {
+    let mut heap = Heap::new(100, true);
+    heap.allocate(AT, 100, 0, at(1));
+    heap.allocate(AT + 128, 64, 1, at(2));
+    heap.free(AT + 128, 4);
+    heap.allocate(AT, 2 * PAGE, 0, at(5));
+    for (time, site, place) in [(3, 1, 130), (5, 0, 130), (3, 0, 50), (6, 0, PAGE + 9)] {
+        let before = heap.sites().get(site).map_or(0, |of| of.l1_misses);
+        assert!(heap.missed(AT + place, false, at(time)), "{time}");
+        assert_eq!(heap.sites()[site].l1_misses, before + 1, "{time} {place}");
+    }
 }
 
 #[test]
