@@ -202,6 +202,11 @@ pub(crate) struct CacheArgs {
 }
 
 impl CacheArgs {
+    /// As without the flags, for commands that cannot have them.
+    pub(crate) fn apply_default() {
+        Self::default().apply();
+    }
+
     /// Holds for the whole process from here on.
     pub(crate) fn apply(&self) {
         let variable = std::env::var_os(VARIABLE);

@@ -12,7 +12,9 @@ use truecount_sample::symbols::{SearchPath, Symbols};
 
 use crate::determinism::Fixed;
 use crate::factor::{Factor, Missing};
+use crate::functions::kept::KeptNames;
 use crate::identity::Identity;
+use crate::source::virtual_pmu::cache;
 
 /// What is known of one run, or of several of the same command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -300,6 +302,7 @@ impl Closed {
     /// Looks up the names of the places.
     pub fn name(&mut self) {
         let mut symbols = Symbols::new(SearchPath::default());
+        let mut kept = KeptNames::new(cache::directory());
         for place in self
             .inputs
             .iter_mut()
@@ -313,7 +316,7 @@ impl Closed {
             if !file.is_file() || place.function.is_some() {
                 continue;
             }
-            let location = symbols.locate_once(&file, place.offset);
+            let location = kept.locate(&mut symbols, &file, place.offset);
             if let Some(frame) = location.frames.last() {
                 place.function = Some(frame.function.clone());
                 place.line = match (&frame.file, frame.line) {

@@ -16,7 +16,7 @@ use file::{Copied, Label, Process};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -109,7 +109,40 @@ impl Cache {
         self.0.directory.path()
     }
 
-    /// Removes every translation; returns how many files there were.
+    /// What was kept under this name, beside the translations ([`Self::keep_names`]); nothing where it is longer than `most`
+    /// bytes.
+    pub fn kept_names(&self, name: u64, most: u64) -> Option<Vec<u8>> {
+        let name = OsString::from(format!("names-{name:016x}"));
+        let file = self.0.directory.read(&name)?;
+        let mut bytes = Vec::new();
+        let read = (&file).take(most + 1).read_to_end(&mut bytes).ok()?;
+        Directory::touch(&file);
+        (read as u64 <= most).then_some(bytes)
+    }
+
+    /// Keeps names of places in a file for later runs, in the place of what was kept under this name.
+    ///
+    /// # Errors
+    /// The system's, from writing the file.
+    pub fn keep_names(&self, name: u64, bytes: &[u8]) -> io::Result<()> {
+        let directory = &self.0.directory;
+        let number = self.0.temporary.fetch_add(1, Ordering::Relaxed);
+        let temporary = OsString::from(Directory::temporary(number));
+        let name = OsString::from(format!("names-{name:016x}"));
+        let mut file = directory.create(&temporary)?;
+        let written = file
+            .write_all(bytes)
+            .and_then(|()| directory.rename(&temporary, &name));
+        match written {
+            Ok(()) => directory.prune(&name),
+            Err(error) => {
+                let _ = directory.remove(&temporary);
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes every translation, and what is kept beside them; returns how many files there were.
     ///
     /// # Errors
     /// The system's, from reading the directory or removing a file.

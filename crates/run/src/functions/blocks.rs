@@ -27,8 +27,10 @@ use truecount_engine::virt::{Blocks, Counts, Event, Facts, Mapping};
 use truecount_sample::spaces::MappedFile;
 use truecount_sample::symbols::{FoundFile, SearchPath, Symbols};
 
+use super::kept::KeptNames;
 use super::{AskedEvent, Function, base_name};
 use crate::result::{RunResult, Thread};
+use crate::source::virtual_pmu::cache;
 
 /// The functions that ran, where the run counted blocks, with the asked events; the largest first.
 pub fn functions_of(
@@ -82,6 +84,7 @@ impl Texts {
 /// read once.
 pub struct Names {
     symbols: Symbols,
+    kept: KeptNames,
     modules: HashMap<Mapping, usize>,
     known: Vec<Module>,
     jit: HashMap<u32, Vec<(u64, u64, String)>>,
@@ -98,6 +101,7 @@ impl Default for Names {
     fn default() -> Self {
         Self {
             symbols: Symbols::new(SearchPath::default()).settled(),
+            kept: KeptNames::new(cache::directory()),
             modules: HashMap::new(),
             known: Vec::new(),
             jit: HashMap::new(),
@@ -181,7 +185,7 @@ impl Names {
             let name = self.at(module, mapping, pc, pid).0;
             return (path, self.texts.of(name).to_owned());
         };
-        let location = self.symbols.locate_once(file, offset);
+        let location = self.kept.locate(&mut self.symbols, file, offset);
         let name = match location.frames.last() {
             Some(frame) => frame.function.clone(),
             None => format!("[no symbol in {}]", base_name(&path)),
@@ -194,7 +198,7 @@ impl Names {
         let module = self.module(mapping);
         let offset = pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset);
         let file = self.known.get(module)?.file.as_ref()?;
-        let location = self.symbols.locate_once(file, offset);
+        let location = self.kept.locate(&mut self.symbols, file, offset);
         let frame = location.frames.into_iter().next()?;
         Some((frame.file?, frame.line?))
     }
@@ -225,7 +229,7 @@ impl Names {
             return found;
         }
         // Kept here, in few bytes a place, and not there.
-        let location = self.symbols.locate_once(file, offset);
+        let location = self.kept.locate(&mut self.symbols, file, offset);
         let start = offset.wrapping_sub(location.offset);
         // As `report` and `top` name it: the innermost function.
         let symbol = match location.frames.as_slice() {

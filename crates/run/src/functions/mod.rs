@@ -3,6 +3,7 @@
 mod addresses;
 mod blocks;
 mod chosen;
+pub(crate) mod kept;
 
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -4,7 +4,7 @@
 //! total less than the program's whole is collected in [`Executed`](crate::result::Executed) and decides what is
 //! called exact.
 
-mod cache;
+pub(crate) mod cache;
 mod engine;
 
 pub use cache::{bound_code, clear as clear_cache, keep_translations};

@@ -23,6 +23,7 @@ use truecount_run::source::virtual_pmu;
 use crate::CmdResult;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
+use crate::program_args::CacheArgs;
 use chosen::Chosen;
 use files::Process;
 use options::{Asked, Options, Tool};
@@ -110,6 +111,7 @@ pub(crate) fn front(words: &[OsString]) -> CmdResult {
 
 fn profile(options: &Options) -> CmdResult {
     virtual_pmu::available().map_err(|reason| Failure::new(1, reason.to_string()))?;
+    CacheArgs::apply_default();
     let Some(first) = options.command.first() else {
         return Err(Failure::new(1, "valgrind: no program specified"));
     };
@@ -121,8 +123,10 @@ fn profile(options: &Options) -> CmdResult {
     }
     let signals = Signals::block()
         .map_err(|error| Failure::new(125, format!("cannot block signals: {error}")))?;
-    // As under Valgrind there is no vDSO; and a program that starts twice starts the same way.
-    let fixed = Fixed::new(&[Factor::AtRandom, Factor::Clock]).with_machine(options.machine);
+    // As under Valgrind there is no vDSO, addresses are the same each time; and a program that starts twice starts the
+    // same way.
+    let fixed = [Factor::Aslr, Factor::AtRandom, Factor::Clock];
+    let fixed = Fixed::new(&fixed).with_machine(options.machine);
     let launch = Launch {
         argv: &options.command,
         fixed: Some(&fixed),

@@ -20,8 +20,9 @@ use std::time::{Duration, SystemTime};
 const MAX_BYTES_KEPT: u64 = 2 << 30;
 /// When a temporary file is surely nobody's any more.
 const STALE: Duration = Duration::from_secs(3600);
-/// How the names of our files begin, complete and not.
-const PREFIX: &[u8] = b"translation-";
+/// How the names of our files begin, complete …
+const PREFIXES: [&[u8]; 2] = [b"translation-", b"names-"];
+/// … and not.
 const TEMPORARY: &[u8] = b"new-translation-";
 
 /// An opened directory.
@@ -168,8 +169,9 @@ impl Directory {
         for entry in std::fs::read_dir(path)? {
             let entry = entry?;
             let name = entry.file_name();
-            let ours = [PREFIX, TEMPORARY]
+            let ours = PREFIXES
                 .iter()
+                .chain(&[TEMPORARY])
                 .any(|p| name.as_bytes().starts_with(p));
             let Ok(found) = entry.metadata() else {
                 continue;

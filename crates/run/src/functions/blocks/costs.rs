@@ -210,7 +210,7 @@ impl Numbers {
             let function = self.function(module, &object, name, "");
             return self.without_line(function);
         };
-        let location = names.symbols.locate_once(&file, offset);
+        let location = names.kept.locate(&mut names.symbols, &file, offset);
         let (own, inner) = (location.frames.last(), location.frames.first());
         let own_file = own.and_then(|frame| frame.file.as_deref()).unwrap_or("");
         let name = match own {

@@ -99,7 +99,7 @@ impl Names {
             };
         };
         let offset = pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset);
-        let location = self.symbols.locate_once(&file, offset);
+        let location = self.kept.locate(&mut self.symbols, &file, offset);
         if location.frames.is_empty() {
             return add("", &object, None);
         }

@@ -40,7 +40,7 @@ fn open() -> Option<&'static Result<Cache, CacheError>> {
 }
 
 /// The directory to use, if any.
-pub(super) fn directory() -> Option<Cache> {
+pub(crate) fn directory() -> Option<Cache> {
     open()?.as_ref().ok().cloned()
 }
 

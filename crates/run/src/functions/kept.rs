@@ -1,0 +1,442 @@
+//! Names of places that earlier runs have looked up, beside the kept translations: to read the debug information of the C
+//! library takes longer than a short program.
+//!
+//! A file of names belongs to one program or library as it is on the disk, with the debug information that would be read
+//! for it (separate files, too). It holds what was found for each place, byte for byte what would be found again. Whatever
+//! is wrong in it makes it one that is not there.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+use truecount_engine::virt::Cache;
+use truecount_sample::elf::Elf;
+use truecount_sample::spaces::MappedFile;
+use truecount_sample::symbols::{Frame, Location, Symbols};
+
+/// Places of a file that are kept: those of a large compiler are more.
+const MOST_PLACES: usize = 1 << 18;
+/// Bytes of a file of names that are read.
+const MOST_BYTES: u64 = 64 << 20;
+/// Other content, other version: what is in the file, and who finds names.
+const MAGIC: &[u8] = concat!("truecount names 1, ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
+/// No text, no line.
+const NONE: u32 = u32::MAX;
+
+/// A frame by the numbers of its texts: function, file, and the line.
+type Numbered = [u32; 3];
+
+/// What is known of one file.
+#[derive(Default)]
+struct Kept {
+    /// The file's name in the directory, and what it has to begin with.
+    key: Option<(u64, Vec<u8>)>,
+    texts: Vec<String>,
+    chains: Vec<Vec<Numbered>>,
+    /// Offset in the file, from the symbol's start, and the number of its frames; by offset.
+    places: Vec<(u64, u64, u32)>,
+    /// Those that this process has found.
+    new: BTreeMap<u64, (u64, u32)>,
+    text_numbers: FxHashMap<String, u32>,
+    chain_numbers: FxHashMap<Vec<Numbered>, u32>,
+}
+
+/// Finds names by what is kept, else by the files' symbols.
+#[derive(Default)]
+pub(crate) struct KeptNames {
+    cache: Option<Cache>,
+    files: FxHashMap<MappedFile, Kept>,
+}
+
+impl KeptNames {
+    /// With a directory, if anything is kept in one.
+    pub(crate) fn new(cache: Option<Cache>) -> Self {
+        Self {
+            cache,
+            files: FxHashMap::default(),
+        }
+    }
+
+    /// The names of an offset in a mapped file, as [`Symbols::locate_once`] has them.
+    pub(crate) fn locate(
+        &mut self,
+        symbols: &mut Symbols,
+        file: &MappedFile,
+        offset: u64,
+    ) -> Location {
+        let Some(cache) = &self.cache else {
+            return symbols.locate_once(file, offset);
+        };
+        if !self.files.contains_key(file) {
+            let key = symbols
+                .find(file)
+                .ok()
+                .and_then(|found| identity(&found.path, &found.elf));
+            self.files.insert(file.clone(), Kept::open(cache, key));
+        }
+        let Some(kept) = self.files.get_mut(file) else {
+            return symbols.locate_once(file, offset);
+        };
+        if let Some(found) = kept.find(offset) {
+            return found;
+        }
+        let found = symbols.locate_once(file, offset);
+        kept.add(offset, &found);
+        found
+    }
+}
+
+impl Drop for KeptNames {
+    /// What was found goes into the directory: for the next run, which does without where that is not possible.
+    fn drop(&mut self) {
+        let Some(cache) = &self.cache else { return };
+        for kept in self.files.values() {
+            if let Some((name, _)) = &kept.key
+                && !kept.new.is_empty()
+            {
+                let _ = cache.keep_names(*name, &kept.bytes());
+            }
+        }
+    }
+}
+
+impl Kept {
+    fn open(cache: &Cache, key: Option<Vec<u8>>) -> Self {
+        let Some(identity) = key else {
+            return Self::default();
+        };
+        let name = number_of(&identity);
+        let bytes = cache.kept_names(name, MOST_BYTES);
+        let mut kept = bytes
+            .and_then(|bytes| Self::read(&bytes, &identity))
+            .unwrap_or_default();
+        kept.key = Some((name, identity));
+        kept
+    }
+
+    fn find(&self, offset: u64) -> Option<Location> {
+        let at = self.places.binary_search_by_key(&offset, |place| place.0);
+        let (from_start, chain) = match at {
+            Ok(at) => self.places.get(at).map(|place| (place.1, place.2))?,
+            Err(_) => *self.new.get(&offset)?,
+        };
+        let text = |number: u32| self.texts.get(number as usize);
+        let frame = |&[function, file, line]: &Numbered| {
+            Some(Frame {
+                function: text(function)?.clone(),
+                file: text(file).cloned(),
+                line: (line != NONE).then_some(line),
+            })
+        };
+        let frames = self.chains.get(chain as usize)?.iter().map(frame);
+        Some(Location {
+            frames: frames.collect::<Option<_>>()?,
+            offset: from_start,
+        })
+    }
+
+    fn add(&mut self, offset: u64, found: &Location) {
+        if self.key.is_none() || self.places.len() + self.new.len() >= MOST_PLACES {
+            return;
+        }
+        let mut chain = Vec::with_capacity(found.frames.len());
+        for frame in &found.frames {
+            let function = self.text(&frame.function);
+            let file = frame.file.as_deref().map_or(NONE, |file| self.text(file));
+            // (No file has that line.)
+            if frame.line == Some(NONE) {
+                return;
+            }
+            chain.push([function, file, frame.line.unwrap_or(NONE)]);
+        }
+        let next = self.chains.len() as u32;
+        let number = *self.chain_numbers.entry(chain).or_insert_with_key(|chain| {
+            self.chains.push(chain.clone());
+            next
+        });
+        self.new.insert(offset, (found.offset, number));
+    }
+
+    fn text(&mut self, text: &str) -> u32 {
+        if let Some(&known) = self.text_numbers.get(text) {
+            return known;
+        }
+        let number = self.texts.len() as u32;
+        self.texts.push(text.to_owned());
+        self.text_numbers.insert(text.to_owned(), number);
+        number
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        let number = |body: &mut Vec<u8>, number: u32| body.extend(number.to_le_bytes());
+        let identity = self.key.as_ref().map_or(&[][..], |key| &key.1);
+        number(&mut body, identity.len() as u32);
+        body.extend(identity);
+        number(&mut body, self.texts.len() as u32);
+        for text in &self.texts {
+            number(&mut body, text.len() as u32);
+            body.extend(text.as_bytes());
+        }
+        number(&mut body, self.chains.len() as u32);
+        for chain in &self.chains {
+            number(&mut body, chain.len() as u32);
+            for &word in chain.iter().flatten() {
+                number(&mut body, word);
+            }
+        }
+        let mut places = self.places.clone();
+        places.extend(self.new.iter().map(|(&at, &(start, of))| (at, start, of)));
+        places.sort_unstable();
+        number(&mut body, places.len() as u32);
+        for (at, start, chain) in places {
+            body.extend(at.to_le_bytes());
+            body.extend(start.to_le_bytes());
+            number(&mut body, chain);
+        }
+        let mut all = MAGIC.to_vec();
+        all.extend(number_of(&body).to_le_bytes());
+        all.extend(body);
+        all
+    }
+
+    /// What is in a file of names, if it is of this identity and whole.
+    fn read(bytes: &[u8], identity: &[u8]) -> Option<Self> {
+        let mut rest = Rest(bytes.strip_prefix(MAGIC)?);
+        if rest.long()? != number_of(rest.0) {
+            return None;
+        }
+        let own = rest.number()?;
+        if rest.bytes(own)? != identity {
+            return None;
+        }
+        let mut kept = Self::default();
+        for number in 0..rest.number()? {
+            let length = rest.number()?;
+            let text = std::str::from_utf8(rest.bytes(length)?).ok()?;
+            kept.texts.push(text.to_owned());
+            kept.text_numbers.insert(text.to_owned(), number);
+        }
+        for number in 0..rest.number()? {
+            let frames = (0..rest.number()?).map(|_| {
+                let frame = [rest.number()?, rest.number()?, rest.number()?];
+                Some(frame)
+            });
+            let chain: Vec<Numbered> = frames.collect::<Option<_>>()?;
+            kept.chains.push(chain.clone());
+            kept.chain_numbers.insert(chain, number);
+        }
+        for _ in 0..rest.number()? {
+            let place = (rest.long()?, rest.long()?, rest.number()?);
+            kept.places.push(place);
+        }
+        kept.places.is_sorted().then_some(kept)
+    }
+}
+
+/// Bytes that are still to be read.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn bytes(&mut self, count: u32) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(count as usize)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.bytes(4)?.try_into().ok()?))
+    }
+
+    fn long(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?))
+    }
+}
+
+/// A number for bytes, by which damage shows (FNV-1a, eight bytes at a time).
+fn number_of(bytes: &[u8]) -> u64 {
+    let mut number = 0xcbf2_9ce4_8422_2325 ^ bytes.len() as u64;
+    for chunk in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word.iter_mut()
+            .zip(chunk)
+            .for_each(|(to, from)| *to = *from);
+        number = (number ^ u64::from_le_bytes(word)).wrapping_mul(0x0100_0000_01b3);
+        number ^= number >> 29;
+    }
+    number
+}
+
+/// Where separate debug information of a file is looked for: by its build id, and by the name that it has of it.
+fn separate(path: &Path, elf: &Elf) -> Vec<PathBuf> {
+    let debug = Path::new("/usr/lib/debug");
+    let mut package = path.as_os_str().to_owned();
+    package.push(".dwp");
+    let mut places = vec![PathBuf::from(package)];
+    if let [first, rest @ ..] = elf.build_id()
+        && !rest.is_empty()
+    {
+        let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+        places.push(debug.join(format!(".build-id/{first:02x}/{rest}.debug")));
+    }
+    let link = elf.section(".gnu_debuglink").map_or(&[][..], |(_, b)| b);
+    let name = link.split(|byte| *byte == 0).next().unwrap_or(&[]);
+    if let (Some(directory), false) = (path.parent(), name.is_empty()) {
+        let name = OsStr::from_bytes(name);
+        let real = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+        for directory in [directory, &real] {
+            let below = directory.strip_prefix("/").unwrap_or(directory);
+            places.push(directory.join(name));
+            places.push(directory.join(".debug").join(name));
+            places.push(debug.join(below).join(name));
+            places.push(Path::new("/lib/debug").join(below).join(name));
+        }
+    }
+    places
+}
+
+/// What a file is, and its debug information: whatever is another one has another identity. `None`: that is not known.
+fn identity(path: &Path, elf: &Elf) -> Option<Vec<u8>> {
+    let mut all = Vec::new();
+    let of = |path: &Path, changed: bool| {
+        let file = std::fs::metadata(path).ok()?;
+        let when = [
+            file.mtime(),
+            file.mtime_nsec(),
+            file.ctime(),
+            file.ctime_nsec(),
+        ];
+        let when = if changed { when } else { [0; 4] };
+        let what = [file.len(), if changed { file.ino() } else { 0 }];
+        Some((what, when))
+    };
+    // A program that was built again with the same build id is the same; one without an id has to be the same file.
+    let (what, when) = of(path, elf.build_id().is_empty())?;
+    all.extend(elf.build_id());
+    all.extend(what.iter().flat_map(|n| n.to_le_bytes()));
+    all.extend(when.iter().flat_map(|n| n.to_le_bytes()));
+    for path in separate(path, elf) {
+        if let Some((what, when)) = of(&path, true) {
+            all.extend(path.as_os_str().as_bytes());
+            all.extend(what.iter().flat_map(|n| n.to_le_bytes()));
+            all.extend(when.iter().flat_map(|n| n.to_le_bytes()));
+        }
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn location(words: &[(&str, Option<&str>, Option<u32>)], offset: u64) -> Location {
+        let frame = |&(function, file, line): &(&str, Option<&str>, Option<u32>)| Frame {
+            function: function.to_owned(),
+            file: file.map(str::to_owned),
+            line,
+        };
+        Location {
+            frames: words.iter().map(frame).collect(),
+            offset,
+        }
+    }
+
+    fn known() -> Vec<(u64, Location)> {
+        vec![
+            (3, location(&[("main", Some("a.c"), Some(7))], 3)),
+            (9, location(&[], 0)),
+            (
+                u64::MAX,
+                location(
+                    &[("in", Some("b.h"), None), ("main", None, Some(1))],
+                    1 << 40,
+                ),
+            ),
+        ]
+    }
+
+    #[test]
+    fn what_was_found_is_found_again() {
+        let mut kept = Kept {
+            key: Some((1, b"this file".to_vec())),
+            ..Kept::default()
+        };
+        for (at, found) in known() {
+            assert_eq!(kept.find(at), None);
+            kept.add(at, &found);
+            assert_eq!(kept.find(at), Some(found));
+        }
+        let bytes = kept.bytes();
+        let mut again = Kept::read(&bytes, b"this file").unwrap();
+        for (at, found) in known() {
+            assert_eq!(again.find(at), Some(found));
+        }
+        assert_eq!(again.find(4), None);
+        assert!(Kept::read(&bytes, b"that file").is_none());
+        // More is found by another run.
+        again.key = Some((1, b"this file".to_vec()));
+        let more = location(&[("more", Some("a.c"), Some(8))], 5);
+        again.add(4, &more);
+        let last = Kept::read(&again.bytes(), b"this file").unwrap();
+        assert_eq!((last.find(4), last.find(3)), (Some(more), again.find(3)));
+        assert_eq!(last.texts.len(), again.texts.len());
+    }
+
+    #[test]
+    fn damage_shows() {
+        let mut kept = Kept {
+            key: Some((1, b"this file".to_vec())),
+            ..Kept::default()
+        };
+        for (at, found) in known() {
+            kept.add(at, &found);
+        }
+        let bytes = kept.bytes();
+        for at in 0..bytes.len() {
+            let mut other = bytes.clone();
+            other[at] ^= 0x40;
+            assert!(Kept::read(&other, b"this file").is_none(), "{at}");
+            assert!(Kept::read(&bytes[..at], b"this file").is_none(), "{at}");
+            // Whoever makes the sum right as well gets nothing worse than other names.
+            let start = MAGIC.len() + 8;
+            if at >= start {
+                let sum = number_of(&other[start..]).to_le_bytes();
+                other[MAGIC.len()..start].copy_from_slice(&sum);
+                let read = Kept::read(&other, b"this file");
+                let _ = read.map(|read| (read.find(3), read.find(9)));
+            }
+        }
+    }
+
+    #[test]
+    fn another_file_is_another_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::open(&directory.path().join("cache")).unwrap();
+        let program = directory.path().join("program");
+        std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        let file = MappedFile {
+            path: program.display().to_string(),
+            build_id: Vec::new(),
+        };
+        let look = |expected: usize| {
+            let mut names = KeptNames::new(Some(cache.clone()));
+            let mut symbols = Symbols::new(Default::default());
+            names.locate(&mut symbols, &file, 0x40);
+            let kept = names.files.get(&file).unwrap();
+            assert_eq!(kept.places.len(), expected);
+        };
+        look(0);
+        look(1);
+        let separate = directory.path().join("program.dwp");
+        std::fs::write(&separate, "debug information").unwrap();
+        look(0);
+        look(1);
+        std::fs::remove_file(&separate).unwrap();
+        look(1);
+        assert_eq!(cache.clear().unwrap(), 2);
+        look(0);
+    }
+}
