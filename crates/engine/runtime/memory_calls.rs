@@ -59,6 +59,9 @@ pub fn run(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
         // SAFETY: passed through as the program made it; checked against our memory.
         _ => of_event.unwrap_or_else(|| unsafe { placed::call(number, a) }),
     };
+    if number == nr::MREMAP && result == -EFAULT {
+        result = pages.moved_in_parts(a);
+    }
     if number == nr::BRK && (result as u64) < a[0] {
         drop(engine);
         result = give_way::grow(a[0], result);

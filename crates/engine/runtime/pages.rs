@@ -10,10 +10,12 @@ mod kept;
 mod later;
 mod maps;
 mod open;
+mod splits;
 mod strike;
 mod submissions;
 mod watch;
 use maps::Maps;
+use splits::Splits;
 use submissions::Submissions;
 pub use watch::Fault;
 use watch::{MANY_FAULTS, protect, without_write};
@@ -96,6 +98,7 @@ pub struct Pages {
     /// Other processes have its shared memory as well.
     many: bool,
     submissions: Submissions,
+    splits: Splits,
     /// Children do not have all of this range (`MADV_DONTFORK`), or with other bytes.
     not_in_children: (u64, u64),
 }
@@ -114,6 +117,7 @@ impl Pages {
             never_watch: false,
             many: false,
             submissions: Submissions::new(),
+            splits: Splits::new(),
             not_in_children: (0, 0),
         }
     }

@@ -232,6 +232,17 @@ fn mappings_that_stay_in_place_stay_what_they_are() {
     );
 }
 
+/// Where pages of code were watched a mapping may stay several ones, which the kernel neither moves nor makes longer.
+#[test]
+fn mappings_that_were_watched_are_moved_as_one() {
+    same(
+        "in-parts",
+        include_str!("places/in_parts.c"),
+        &["-O1", "-w"],
+        None,
+    );
+}
+
 /// Threads execute what another one maps other files over, all the time.
 #[test]
 fn code_that_is_mapped_over_is_executed_by_no_thread() {

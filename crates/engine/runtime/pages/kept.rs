@@ -9,16 +9,23 @@ impl Pages {
         let new = Vma::new(start, end, a);
         // What /proc calls the file, only /proc says.
         self.dirty |= new.matters() && new.file != 0;
+        self.splits.remove(start, end);
         self.maps.insert(new);
     }
 
     /// munmap.
     pub fn unmapped(&mut self, start: u64, end: u64) {
+        self.splits.remove(start, end);
         self.maps.remove(start, end);
     }
 
     /// mremap; `kept`: the old range stays mapped.
     pub fn moved(&mut self, old: (u64, u64), new: (u64, u64), kept: bool) {
+        if kept {
+            self.splits.remove(new.0, new.1);
+        } else {
+            self.splits.moved(old, new);
+        }
         self.dirty |= !self.maps.moved(old, new, kept);
     }
 

@@ -1,6 +1,6 @@
 //! Withholding and giving back the permission to write pages of code.
 
-use super::{Pages, READ, WRITE, watched};
+use super::{Page, Pages, READ, WRITE, watched};
 use crate::syscall_table as nr;
 use crate::{rseq, sys};
 use core::sync::atomic::Ordering::*;
@@ -26,6 +26,10 @@ impl Pages {
             return;
         }
         let (never_watch, many) = (self.never_watch, self.many);
+        let protects = |page: &mut Page| page.prot & WRITE != 0 && !page.watched;
+        if self.existing(number).is_some_and(protects) {
+            self.splits(number);
+        }
         let Some(page) = self.existing(number) else {
             return;
         };
@@ -65,6 +69,7 @@ impl Pages {
             if vma.file != own.file || !vma.shared || !inside || alias == number {
                 continue;
             }
+            self.splits(alias);
             let page = self.entry(alias);
             let writable = vma.prot & WRITE != 0;
             if page.alias_of == 0 {
