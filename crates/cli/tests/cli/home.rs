@@ -2,6 +2,7 @@
 //! remembers; what it would keep there is simply not kept.
 
 use std::path::Path;
+use std::process::Command;
 
 use crate::support::{code, stderr, truecount, virtual_pmu};
 
@@ -63,4 +64,44 @@ fn a_home_that_does_not_exist_is_not_made() {
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         assert!(is_there(&home.join(".cache/truecount")));
     }
+}
+
+/// Two runs without an environment, as gungraun starts its tools; the list of users is the file beside.
+const WITHOUT: &str = r#"
+    mount --bind users /etc/passwd || exit 99
+    for run in 1 2; do env -i "$TRUECOUNT" valgrind -q --tool=none /bin/true || exit 98; done
+"#;
+
+#[test]
+fn without_the_variable_the_list_of_users_tells_the_home() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let home = directory.path().join("home");
+    std::fs::create_dir(&home).unwrap();
+    let users = format!("root:x:0:0::{}:/bin/sh\n", home.display());
+    std::fs::write(directory.path().join("users"), users).unwrap();
+    let output = Command::new("unshare")
+        .args(["-Urm", "sh", "-c", WITHOUT])
+        .current_dir(directory.path())
+        .env("TRUECOUNT", truecount(&[]).get_program())
+        .output();
+    match output {
+        Ok(output) if code(&output) == 0 => {}
+        Ok(output) if code(&output) == 98 => panic!("{}", stderr(&output)),
+        Ok(output) => {
+            truecount_testing::skip!("remedies", "{}", stderr(&output));
+            return;
+        }
+        Err(error) => {
+            truecount_testing::skip!("remedies", "unshare: {error}");
+            return;
+        }
+    }
+    let kept = std::fs::read_dir(home.join(".cache/truecount")).unwrap();
+    let names = kept.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names: Vec<String> = names.collect();
+    let is_translation = |name: &String| name.starts_with("translation-");
+    assert!(names.iter().any(is_translation), "{names:?}");
 }

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// Neither `XDG_CACHE_HOME` nor `HOME` names a directory.
+    /// Neither `XDG_CACHE_HOME` nor `HOME` names a directory, nor has the user a home.
     #[error("neither XDG_CACHE_HOME nor HOME names a directory")]
     NoHome,
     /// The directory is there but must not be trusted.

@@ -49,10 +49,11 @@ fn distrust(found: &Metadata) -> Option<&'static str> {
 }
 
 impl Directory {
-    /// `$XDG_CACHE_HOME/truecount`, or `~/.cache/truecount` where there is a home.
+    /// `$XDG_CACHE_HOME/truecount`, or `~/.cache/truecount` where there is a home: by `HOME`, else (harnesses start their
+    /// tools without it) as the system's list of users has it.
     pub(super) fn of_user() -> Option<PathBuf> {
-        let variable = |name| std::env::var_os(name).map(PathBuf::from);
-        Self::below(variable("XDG_CACHE_HOME"), variable("HOME"))
+        let cache_home = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        Self::below(cache_home, std::env::home_dir())
     }
 
     /// The place by what the variables say. A home that does not exist (`nobody`'s) is not made: it would be somebody's.
