@@ -350,7 +350,15 @@ impl Space {
 impl Blocks {
     /// What a counter of a space counts, and the mapping of a block.
     fn entry(&self, space: u32, counter: u32) -> Option<(Entry<'_>, Option<u32>)> {
-        let mut space = self.spaces.get(&space)?;
+        self.entry_in(self.spaces.get(&space)?, counter)
+    }
+
+    /// As [`Self::entry`], where the space is known.
+    fn entry_in<'a>(
+        &'a self,
+        mut space: &'a Space,
+        counter: u32,
+    ) -> Option<(Entry<'a>, Option<u32>)> {
         // Bases are older and older slots: this ends.
         while counter < space.base_counters {
             space = self.spaces.get(&space.base)?;
@@ -382,9 +390,12 @@ impl Blocks {
         }
         let mut facts = Vec::new();
         for ((image, space), counters) in largest {
+            let Some(space) = self.spaces.get(&space) else {
+                continue;
+            };
             for counter in 0..counters {
                 let Some((Entry::Block { pc, facts: all, .. }, mapping)) =
-                    self.entry(space, counter as u32)
+                    self.entry_in(space, counter as u32)
                 else {
                     continue;
                 };
@@ -407,11 +418,14 @@ impl Blocks {
     pub fn each(&self, see: &mut dyn FnMut(Executed<'_>)) {
         let mut facts = Vec::new();
         for counted in &self.counted {
+            let Some(space) = self.spaces.get(&counted.space) else {
+                continue;
+            };
             for (counter, &value) in counted.values.iter().enumerate() {
                 if value == 0 {
                     continue;
                 }
-                let Some((entry, mapping)) = self.entry(counted.space, counter as u32) else {
+                let Some((entry, mapping)) = self.entry_in(space, counter as u32) else {
                     continue;
                 };
                 let (block, range, times) = match entry {
@@ -421,7 +435,7 @@ impl Blocks {
                     } => {
                         let times = if add { value } else { value.wrapping_neg() };
                         let range = usize::from(from)..usize::from(to);
-                        (self.entry(counted.space, of), range, times)
+                        (self.entry_in(space, of), range, times)
                     }
                     Entry::Map { .. } | Entry::Described { .. } => continue,
                 };

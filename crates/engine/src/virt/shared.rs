@@ -349,6 +349,11 @@ impl Shared {
         self.totals.read_exact_at(bytes, offset)
     }
 
+    /// Reads what bytes there are, at most as many as wanted; how many.
+    pub(super) fn read_some_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        self.totals.read_at(bytes, offset)
+    }
+
     /// Maps a slot's context page for futex calls.
     pub(super) fn map(&self, slot: u32) -> io::Result<MappedContext> {
         match self.header().apart {

@@ -10,8 +10,8 @@ use crate::xlate::decode::decode;
 use crate::xlate::facts::{Event, Facts};
 use crate::xlate::references::{FS, GS, INTERRUPTED, Words};
 use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
-    Register,
+    Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, InstructionInfoOptions, Mnemonic,
+    OpAccess, OpKind, Register,
 };
 
 /// How a block goes on behind an instruction.
@@ -112,20 +112,19 @@ impl Code {
         number: u32,
         pc: u64,
         bytes: &[u8],
-        instructions: usize,
-        words: usize,
+        (instructions, words): (usize, usize),
         machine: &Machine,
+        factory: &mut InstructionInfoFactory,
     ) -> Option<Self> {
         let mut code = Self {
             number,
             pc,
             words,
             instructions: Vec::with_capacity(instructions),
-            operands: Vec::new(),
-            first_words: Vec::new(),
+            operands: Vec::with_capacity(instructions),
+            first_words: Vec::with_capacity(instructions),
         };
         let near = 1u16 << (3 + Event::Branches as u8);
-        let mut factory = InstructionInfoFactory::new();
         let (mut at, mut word) = (0usize, 1usize);
         for _ in 0..instructions {
             let rest = bytes.get(at..)?;
@@ -151,10 +150,10 @@ impl Code {
                     },
                     reads_fs: machine.reads_fs,
                 };
-                for memory in factory.info(&decoded).used_memory() {
-                    match operands.of(&decoded, memory) {
-                        Ok(found) => code.operands.extend(found),
-                        Err(why) => unknown = Some(why),
+                let wanted = InstructionInfoOptions::NO_REGISTER_USAGE;
+                for memory in factory.info_options(&decoded, wanted).used_memory() {
+                    if let Err(why) = operands.of(&decoded, memory, &mut code.operands) {
+                        unknown = Some(why);
                     }
                 }
             }
@@ -241,7 +240,8 @@ impl Operands<'_> {
         &self,
         decoded: &iced_x86::Instruction,
         memory: &iced_x86::UsedMemory,
-    ) -> Result<Vec<Operand>, Unknown> {
+        into: &mut Vec<Operand>,
+    ) -> Result<(), Unknown> {
         if let Some(parts) = self.noted.state(decoded) {
             let part = |(choice, size, reads, writes)| {
                 let access = match (reads, writes) {
@@ -251,7 +251,9 @@ impl Operands<'_> {
                 };
                 self.operand(decoded, memory, access, size, Some(choice))
             };
-            return parts.into_iter().map(part).collect();
+            let parts: Vec<Operand> = parts.into_iter().map(part).collect::<Result<_, _>>()?;
+            into.extend(parts);
+            return Ok(());
         }
         let repeated = self.noted.words.after().next().is_some();
         let chosen = self.noted.choice(decoded, memory)?;
@@ -261,11 +263,11 @@ impl Operands<'_> {
             OpAccess::CondWrite if repeated || chosen.is_some() => Access::Store,
             OpAccess::CondWrite => return Err(Unknown::Masked),
             OpAccess::ReadWrite | OpAccess::ReadCondWrite => Access::Modify,
-            OpAccess::None | OpAccess::NoMemAccess => return Ok(Vec::new()),
+            OpAccess::None | OpAccess::NoMemAccess => return Ok(()),
         };
         if let Some((choice, size)) = chosen {
-            let operand = self.operand(decoded, memory, access, size, Some(choice))?;
-            return Ok(vec![operand]);
+            into.push(self.operand(decoded, memory, access, size, Some(choice))?);
+            return Ok(());
         }
         let size = match memory.memory_size().size() {
             0 => decoded.memory_size().size(),
@@ -277,7 +279,8 @@ impl Operands<'_> {
                 _ => Unknown::StateSize,
             });
         };
-        Ok(vec![self.operand(decoded, memory, access, size, None)?])
+        into.push(self.operand(decoded, memory, access, size, None)?);
+        Ok(())
     }
 
     fn operand(

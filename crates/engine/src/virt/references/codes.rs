@@ -6,10 +6,14 @@ use crate::layout::option;
 use crate::virt::bytes::field;
 use crate::virt::shared::Shared;
 use crate::xlate::references::MAX_WORDS;
+use iced_x86::InstructionInfoFactory;
 use std::collections::HashMap;
 
 /// Blocks found lately, chosen by the low bits of where they are described.
 const RECENT: usize = 1 << 14;
+
+/// Bytes of a description that are read at once: those of most blocks.
+const AT_ONCE: usize = 256;
 
 /// Every block so far.
 pub(super) struct Codes<'a> {
@@ -18,6 +22,7 @@ pub(super) struct Codes<'a> {
     recent: Box<[(u64, u32)]>,
     /// By number; none: its description makes no sense.
     codes: Vec<Option<Code>>,
+    factory: InstructionInfoFactory,
 }
 
 impl<'a> Codes<'a> {
@@ -27,6 +32,7 @@ impl<'a> Codes<'a> {
             known: HashMap::new(),
             recent: vec![(u64::MAX, 0); RECENT].into_boxed_slice(),
             codes: Vec::new(),
+            factory: InstructionInfoFactory::new(),
         }
     }
 
@@ -64,19 +70,27 @@ impl<'a> Codes<'a> {
         Some(number)
     }
 
-    fn describe(&self, number: u32, described: u64) -> Option<Code> {
+    fn describe(&mut self, number: u32, described: u64) -> Option<Code> {
         let offset = described.checked_mul(8)?;
-        let mut head = [0u8; 16];
-        self.shared.read_at(offset, &mut head).ok()?;
-        let word = |at: usize| u64::from_le_bytes(field(&head, at));
+        let mut start = [0u8; AT_ONCE];
+        let read = self.shared.read_some_at(offset, &mut start).ok()?;
+        let (head, bytes) = start.get(..read)?.split_at_checked(16)?;
+        let word = |at: usize| u64::from_le_bytes(field(head, at));
         let (pc, counts) = (word(0), word(8));
         let (instructions, words) = (counts as u32 as usize, (counts >> 48) as usize);
-        let length = (counts >> 32) as u16;
+        let length = usize::from((counts >> 32) as u16);
         if instructions > crate::xlate::block::MAX_INSNS || words == 0 || words > MAX_WORDS {
             return None;
         }
-        let mut bytes = vec![0u8; usize::from(length)];
-        self.shared.read_at(offset + 16, &mut bytes).ok()?;
+        let mut longer = Vec::new();
+        let bytes = match bytes.get(..length) {
+            Some(bytes) => bytes,
+            None => {
+                longer.resize(length, 0);
+                self.shared.read_at(offset + 16, &mut longer).ok()?;
+                &longer
+            }
+        };
         let header = self.shared.header();
         let shown = match header.options & option::MACHINE {
             0 => u64::MAX,
@@ -86,6 +100,7 @@ impl<'a> Codes<'a> {
             reads_fs: header.options & option::READS_FS != 0,
             components: state::enabled() & shown,
         };
-        Code::new(number, pc, &bytes, instructions, words, &machine)
+        let factory = &mut self.factory;
+        Code::new(number, pc, bytes, (instructions, words), &machine, factory)
     }
 }

@@ -150,6 +150,7 @@ mod tests {
     /// Every encoding whose references the translator looks up has just these, and no others; as iced-x86 says.
     #[test]
     fn what_is_looked_up_is_all() {
+        let mut factory = iced_x86::InstructionInfoFactory::new();
         let machine = Machine {
             reads_fs: true,
             components: 7,
@@ -170,7 +171,7 @@ mod tests {
             {
                 return;
             }
-            let code = Code::new(0, 0x1000, own, 1, 200, &machine).unwrap();
+            let code = Code::new(0, 0x1000, own, (1, 200), &machine, &mut factory).unwrap();
             assert_eq!(code.instructions[0].unknown, None, "{own:02x?}");
             let theirs = code.operands(0);
             let ours: Vec<_> = ours.iter().flatten().collect();
