@@ -3,7 +3,7 @@
 //! A file is looked for as it was recorded, below another root (`--symfs`), or where the caller says
 //! (`--binary`); one with another build id than the recording's is not used.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 
 use blazesym::symbolize::source::{self, Source};
@@ -78,23 +78,23 @@ pub struct FoundFile {
     pub path: PathBuf,
     /// Its contents.
     pub elf: Elf,
-    /// The stubs of its procedure linkage tables, which no symbol names.
-    stubs: Vec<Stub>,
+    /// The stubs of its procedure linkage tables, which no symbol names; looked for when they are asked for.
+    stubs: OnceCell<Vec<Stub>>,
 }
 
 impl FoundFile {
     fn new(path: PathBuf, elf: Elf) -> Self {
-        let stubs = truecount_elf::plt::stubs(elf.bytes());
+        let stubs = OnceCell::new();
         Self { path, elf, stubs }
     }
 
     /// The stub at an offset.
     fn stub(&self, offset: u64) -> Option<Location> {
         let address = self.elf.address_of(offset)?;
-        let after = self
-            .stubs
-            .partition_point(|stub| stub.range.start <= address);
-        let stub = self.stubs.get(after.checked_sub(1)?)?;
+        let found = || truecount_elf::plt::stubs(self.elf.bytes());
+        let stubs = self.stubs.get_or_init(found);
+        let after = stubs.partition_point(|stub| stub.range.start <= address);
+        let stub = stubs.get(after.checked_sub(1)?)?;
         stub.range.contains(&address).then(|| Location {
             frames: vec![frame(stub.name.clone(), None)],
             offset: address - stub.range.start,

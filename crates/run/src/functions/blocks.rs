@@ -2,6 +2,7 @@
 //! without stacks. Names come from symbol tables (blazesym), of code that a program wrote itself
 //! from `/tmp/perf-PID.map` where the program leaves one, else it is `[jit]`.
 
+mod adding;
 mod costs;
 mod data;
 mod edges;
@@ -49,6 +50,8 @@ type Sums = HashMap<(u32, u32, u32), Counts>;
 struct Module {
     path: String,
     file: Option<MappedFile>,
+    /// The file's number in [`Names::kept`].
+    kept: usize,
     /// It tells which functions are inlined: names may change from one instruction to the next.
     inlines: bool,
 }
@@ -86,6 +89,8 @@ pub struct Names {
     symbols: Symbols,
     kept: KeptNames,
     modules: HashMap<Mapping, usize>,
+    /// The mapping that was looked up last: most blocks come from where the one before came from.
+    last: Option<(Mapping, usize)>,
     known: Vec<Module>,
     jit: HashMap<u32, Vec<(u64, u64, String)>>,
     /// The symbol of each offset of a module that was asked for, by its number in `symbols_found`.
@@ -103,6 +108,7 @@ impl Default for Names {
             symbols: Symbols::new(SearchPath::default()).settled(),
             kept: KeptNames::new(cache::directory()),
             modules: HashMap::new(),
+            last: None,
             known: Vec::new(),
             jit: HashMap::new(),
             found: HashMap::new(),
@@ -112,6 +118,12 @@ impl Default for Names {
             below: None,
         }
     }
+}
+
+/// As `==` has it, without a look at the parts of the paths.
+fn is_same(one: &Mapping, other: &Mapping) -> bool {
+    let numbers = |of: &Mapping| (of.start, of.end, of.offset, of.device, of.inode);
+    numbers(one) == numbers(other) && one.path.as_os_str() == other.path.as_os_str()
 }
 
 /// A path as it is outside, where directories in `below` stand for the root.
@@ -131,6 +143,17 @@ impl Names {
     }
 
     fn module(&mut self, mapping: &Mapping) -> usize {
+        if let Some((last, known)) = &self.last
+            && is_same(last, mapping)
+        {
+            return *known;
+        }
+        let number = self.module_of(mapping);
+        self.last = Some((mapping.clone(), number));
+        number
+    }
+
+    fn module_of(&mut self, mapping: &Mapping) -> usize {
         if let Some(&known) = self.modules.get(mapping) {
             return known;
         }
@@ -144,6 +167,7 @@ impl Names {
             Module {
                 path: if vdso { path } else { "[jit]".to_owned() },
                 file: None,
+                kept: 0,
                 inlines: false,
             }
         } else {
@@ -153,8 +177,11 @@ impl Names {
                 path: path.clone(),
                 build_id: Vec::new(),
             });
+            let number = |file| self.kept.number(&mut self.symbols, file);
+            let kept = file.as_ref().map_or(0, number);
             let found = file.as_ref().and_then(|file| self.symbols.find(file).ok());
             Module {
+                kept,
                 inlines: found.is_some_and(FoundFile::has_debug_info),
                 file,
                 path,

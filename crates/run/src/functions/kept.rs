@@ -5,6 +5,7 @@
 //! for it (separate files, too). It holds what was found for each place, byte for byte what would be found again. Whatever
 //! is wrong in it makes it one that is not there.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -38,8 +39,12 @@ struct Kept {
     chains: Vec<Vec<Numbered>>,
     /// Offset in the file, from the symbol's start, and the number of its frames; by offset.
     places: Vec<(u64, u64, u32)>,
+    /// Which of them was asked for last: mostly it is the one before.
+    last: Cell<usize>,
     /// Those that this process has found.
     new: BTreeMap<u64, (u64, u32)>,
+    /// Made where something new is found.
+    indexed: bool,
     text_numbers: FxHashMap<String, u32>,
     chain_numbers: FxHashMap<Vec<Numbered>, u32>,
 }
@@ -48,16 +53,40 @@ struct Kept {
 #[derive(Default)]
 pub(crate) struct KeptNames {
     cache: Option<Cache>,
-    files: FxHashMap<MappedFile, Kept>,
+    numbers: FxHashMap<MappedFile, usize>,
+    files: Vec<Kept>,
 }
+
+/// Frames of places, as one file's names have them: places with the same number have the same frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Chain(pub(crate) u32);
 
 impl KeptNames {
     /// With a directory, if anything is kept in one.
     pub(crate) fn new(cache: Option<Cache>) -> Self {
         Self {
             cache,
-            files: FxHashMap::default(),
+            numbers: FxHashMap::default(),
+            files: Vec::new(),
         }
+    }
+
+    /// The number of a mapped file here.
+    pub(crate) fn number(&mut self, symbols: &mut Symbols, file: &MappedFile) -> usize {
+        if let Some(&known) = self.numbers.get(file) {
+            return known;
+        }
+        let kept = match &self.cache {
+            Some(cache) => {
+                let found = symbols.find(file).ok();
+                let key = found.and_then(|found| identity(&found.path, &found.elf));
+                Kept::open(cache, key)
+            }
+            None => Kept::default(),
+        };
+        self.files.push(kept);
+        self.numbers.insert(file.clone(), self.files.len() - 1);
+        self.files.len() - 1
     }
 
     /// The names of an offset in a mapped file, as [`Symbols::locate_once`] has them.
@@ -67,17 +96,8 @@ impl KeptNames {
         file: &MappedFile,
         offset: u64,
     ) -> Location {
-        let Some(cache) = &self.cache else {
-            return symbols.locate_once(file, offset);
-        };
-        if !self.files.contains_key(file) {
-            let key = symbols
-                .find(file)
-                .ok()
-                .and_then(|found| identity(&found.path, &found.elf));
-            self.files.insert(file.clone(), Kept::open(cache, key));
-        }
-        let Some(kept) = self.files.get_mut(file) else {
+        let number = self.number(symbols, file);
+        let Some(kept) = self.files.get_mut(number) else {
             return symbols.locate_once(file, offset);
         };
         if let Some(found) = kept.find(offset) {
@@ -87,13 +107,19 @@ impl KeptNames {
         kept.add(offset, &found);
         found
     }
+
+    /// The frames of an offset in the file with this number, where they are kept: without a copy of their names.
+    pub(crate) fn chain(&self, number: usize, offset: u64) -> Option<Chain> {
+        let (_, chain) = self.files.get(number)?.place(offset)?;
+        Some(Chain(chain))
+    }
 }
 
 impl Drop for KeptNames {
     /// What was found goes into the directory: for the next run, which does without where that is not possible.
     fn drop(&mut self) {
         let Some(cache) = &self.cache else { return };
-        for kept in self.files.values() {
+        for kept in &self.files {
             if let Some((name, _)) = &kept.key
                 && !kept.new.is_empty()
             {
@@ -117,12 +143,26 @@ impl Kept {
         kept
     }
 
-    fn find(&self, offset: u64) -> Option<Location> {
-        let at = self.places.binary_search_by_key(&offset, |place| place.0);
-        let (from_start, chain) = match at {
-            Ok(at) => self.places.get(at).map(|place| (place.1, place.2))?,
-            Err(_) => *self.new.get(&offset)?,
+    /// How far an offset is from its symbol's start, and the number of its frames.
+    fn place(&self, offset: u64) -> Option<(u64, u32)> {
+        let found = |at: usize| {
+            self.last.set(at);
+            self.places.get(at).map(|place| (place.1, place.2))
         };
+        let last = self.last.get();
+        for near in [last + 1, last] {
+            if self.places.get(near).is_some_and(|place| place.0 == offset) {
+                return found(near);
+            }
+        }
+        match self.places.binary_search_by_key(&offset, |place| place.0) {
+            Ok(at) => found(at),
+            Err(_) => self.new.get(&offset).copied(),
+        }
+    }
+
+    fn find(&self, offset: u64) -> Option<Location> {
+        let (from_start, chain) = self.place(offset)?;
         let text = |number: u32| self.texts.get(number as usize);
         let frame = |&[function, file, line]: &Numbered| {
             Some(Frame {
@@ -142,6 +182,7 @@ impl Kept {
         if self.key.is_none() || self.places.len() + self.new.len() >= MOST_PLACES {
             return;
         }
+        self.index();
         let mut chain = Vec::with_capacity(found.frames.len());
         for frame in &found.frames {
             let function = self.text(&frame.function);
@@ -158,6 +199,15 @@ impl Kept {
             next
         });
         self.new.insert(offset, (found.offset, number));
+    }
+
+    fn index(&mut self) {
+        if self.indexed {
+            return;
+        }
+        self.indexed = true;
+        self.text_numbers = self.texts.iter().cloned().zip(0..).collect();
+        self.chain_numbers = self.chains.iter().cloned().zip(0..).collect();
     }
 
     fn text(&mut self, text: &str) -> u32 {
@@ -214,23 +264,31 @@ impl Kept {
             return None;
         }
         let mut kept = Self::default();
-        for number in 0..rest.number()? {
+        for _ in 0..rest.number()? {
             let length = rest.number()?;
             let text = std::str::from_utf8(rest.bytes(length)?).ok()?;
             kept.texts.push(text.to_owned());
-            kept.text_numbers.insert(text.to_owned(), number);
         }
-        for number in 0..rest.number()? {
+        for _ in 0..rest.number()? {
             let frames = (0..rest.number()?).map(|_| {
                 let frame = [rest.number()?, rest.number()?, rest.number()?];
                 Some(frame)
             });
             let chain: Vec<Numbered> = frames.collect::<Option<_>>()?;
-            kept.chains.push(chain.clone());
-            kept.chain_numbers.insert(chain, number);
+            let is_text = |number: u32| (number as usize) < kept.texts.len();
+            let good = |[function, file, _]: &Numbered| {
+                is_text(*function) && (*file == NONE || is_text(*file))
+            };
+            if !chain.iter().all(good) {
+                return None;
+            }
+            kept.chains.push(chain);
         }
         for _ in 0..rest.number()? {
             let place = (rest.long()?, rest.long()?, rest.number()?);
+            if place.2 as usize >= kept.chains.len() {
+                return None;
+            }
             kept.places.push(place);
         }
         kept.places.is_sorted().then_some(kept)
@@ -424,8 +482,15 @@ mod tests {
         let look = |expected: usize| {
             let mut names = KeptNames::new(Some(cache.clone()));
             let mut symbols = Symbols::new(Default::default());
-            names.locate(&mut symbols, &file, 0x40);
-            let kept = names.files.get(&file).unwrap();
+            let number = names.number(&mut symbols, &file);
+            assert_eq!(names.chain(number, 0x40).is_some(), expected != 0);
+            let found = names.locate(&mut symbols, &file, 0x40);
+            let chain = names.chain(number, 0x40).unwrap();
+            assert_eq!(
+                names.files[number].chains[chain.0 as usize].len(),
+                found.frames.len()
+            );
+            let kept = &names.files[number];
             assert_eq!(kept.places.len(), expected);
         };
         look(0);

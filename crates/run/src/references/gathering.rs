@@ -183,9 +183,12 @@ impl Gathering {
 
     /// What every executed instruction cost: which part, its address, its costs, what is not known of it.
     pub(super) fn each(&self, see: &mut See<'_>) {
+        let mut room = Vec::new();
         for table in self.tables.iter().filter(|table| !table.dropped) {
             for site in table.sites.iter() {
-                site.each(&mut |pc, costs, unknown| see(table.part, pc, costs, unknown));
+                site.each(&mut room, &mut |pc, costs, unknown| {
+                    see(table.part, pc, costs, unknown)
+                });
             }
         }
     }
@@ -215,9 +218,10 @@ impl Gathering {
                 *unknown.entry(why).or_default() += one.instructions;
             }
         });
-        let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut sizes = [0; 66];
+        let mut room = Vec::new();
         for site in self.tables.iter().flat_map(|table| table.sites.iter()) {
-            site.sizes(&mut sizes);
+            site.sizes(&mut room, &mut sizes);
         }
         let mut facts = Facts::of(&costs);
         for Space { touched, .. } in &self.spaces {
@@ -226,8 +230,9 @@ impl Gathering {
             facts.lines_written += touched.lines_written();
             facts.pages_touched += touched.pages_touched();
         }
+        let sizes = (0..).zip(sizes).filter(|(_, references)| *references != 0);
         let size = |(bytes, references)| Size { bytes, references };
-        facts.sizes = sizes.into_iter().map(size).collect();
+        facts.sizes = sizes.map(size).collect();
         let missed = |(unknown, instructions): (&Unknown, &u64)| Missed {
             what: unknown.name().to_owned(),
             instructions: *instructions,

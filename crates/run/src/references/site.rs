@@ -3,11 +3,10 @@
 //! Most of what is counted follows from how often a block was executed. What depends on an address is one step of a
 //! list: where a reference lies, whether its line was touched before, what a model makes of it.
 
-use super::costs::{Costs, place};
+use super::costs::{Costs, Simulated, place};
 use super::lines::Lines;
 use super::modelled::{Modelled, misses, references};
 use super::step::{Found, Known, Step, What, add, is_taken, kind_of, touch};
-use std::collections::BTreeMap;
 use std::ops::Range;
 use truecount_engine::virt::references::{Branch, Code, Executed, Form, Run, Unknown};
 use truecount_memory::{By, Kind, Level, Machine, Near, aligned_bits};
@@ -34,7 +33,7 @@ pub(super) struct Site {
 impl Site {
     /// Of a block; with a `model`, what that needs.
     pub(super) fn new(code: &Code, model: Option<&Machine>) -> Self {
-        let mut steps = Vec::new();
+        let mut steps = Vec::with_capacity(2 * code.instructions.len());
         let mut line = u64::MAX;
         for (number, instruction) in code.instructions.iter().enumerate() {
             let mut step = |what, (kind, operand), size, stack, form| {
@@ -97,12 +96,15 @@ impl Site {
             ),
             unknown: instruction.unknown,
         });
-        let mut always: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut always = Simulated::default();
         for place in steps.iter().filter_map(Step::counted) {
-            *always.entry(place).or_default() += 1;
+            if let Some(times) = always.get_mut(place) {
+                *times += 1;
+            }
         }
+        let always = always.into_iter().enumerate();
         Self {
-            always: always.into_iter().collect(),
+            always: always.filter(|(_, times)| *times != 0).collect(),
             found: vec![Found::default(); steps.len()].into_boxed_slice(),
             steps: steps.into_boxed_slice(),
             whole: 0,
@@ -377,9 +379,10 @@ impl Site {
     }
 
     /// How often each instruction was executed.
-    fn executions(&self) -> Vec<u64> {
+    fn executions(&self, executions: &mut Vec<u64>) {
         let mut times = self.whole;
-        let mut executions: Vec<u64> = vec![0; self.instructions.len()];
+        executions.clear();
+        executions.resize(self.instructions.len(), 0);
         for (at, executed) in executions.iter_mut().enumerate().rev() {
             // Who left after more instructions has executed this one.
             times += self.left.get(at + 1).copied().unwrap_or(0);
@@ -388,26 +391,31 @@ impl Site {
         for (executed, counted) in executions.iter_mut().zip(&self.counted) {
             *executed = executed.wrapping_add(*counted);
         }
-        executions
     }
 
-    /// How many references had each size; 65 stands for all that are longer than 64 bytes.
-    pub(super) fn sizes(&self, sizes: &mut BTreeMap<u32, u64>) {
-        let executions = self.executions();
+    /// How many references had each size; 65 stands for all that are longer than 64 bytes. `executions` is room.
+    pub(super) fn sizes(&self, executions: &mut Vec<u64>, sizes: &mut [u64; 66]) {
+        self.executions(executions);
         let simple = self.steps.iter().filter(|step| step.what == What::Data);
         let simple = simple.map(|step| {
             let times = executions.get(usize::from(step.at));
             (step.size, times.copied().unwrap_or(0))
         });
         let all = simple.chain(self.sizes.iter().copied());
-        for (size, times) in all.filter(|(_, times)| *times != 0) {
-            *sizes.entry(size.min(65)).or_default() += times;
+        for (size, times) in all {
+            if let Some(sum) = sizes.get_mut(size.min(65) as usize) {
+                *sum += times;
+            }
         }
     }
 
-    /// What each instruction cost: its address, its costs, what is not known of it.
-    pub(super) fn each(&self, see: &mut dyn FnMut(u64, &Costs, Option<Unknown>)) {
-        let executions = self.executions();
+    /// What each instruction cost: its address, its costs, what is not known of it. `executions` is room.
+    pub(super) fn each(
+        &self,
+        executions: &mut Vec<u64>,
+        see: &mut dyn FnMut(u64, &Costs, Option<Unknown>),
+    ) {
+        self.executions(executions);
         let (mut step, mut rest) = (0, executions.iter());
         for (number, known) in self.instructions.iter().enumerate() {
             let times = rest.next().copied().unwrap_or(0);

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
+use rustc_hash::FxHashMap;
+
 use super::{Names, base_name, jit_map, jit_name};
+use crate::functions::kept::Chain;
 use crate::references::Simulated;
 use truecount_engine::virt::{Counts, Mapping};
 use truecount_sample::symbols::Frame;
@@ -106,7 +109,12 @@ pub(super) struct Numbers {
     by_name: HashMap<(usize, String), usize>,
     pub(super) files: Vec<String>,
     by_file: HashMap<String, usize>,
-    places: HashMap<(usize, u64), Place>,
+    /// Files of functions.
+    own_files: FxHashMap<usize, usize>,
+    /// Places by their frames as they are kept, for each module …
+    by_frames: Vec<Vec<Option<Place>>>,
+    /// … and by their offsets, where frames are not kept.
+    places: FxHashMap<(usize, u64), Place>,
     /// Whether places are told apart by what is inlined there.
     inlined: bool,
     /// Names of inlined functions, outermost first, by their number less 1.
@@ -194,13 +202,22 @@ impl Numbers {
         };
         let module = names.module(mapping);
         let offset = pc.wrapping_sub(mapping.start).wrapping_add(mapping.offset);
-        if let Some(known) = self.places.get(&(module, offset)) {
-            return known.clone();
-        }
         let Some(known) = names.known.get(module) else {
             let function = self.function(usize::MAX, "", "???", "");
             return self.without_line(function);
         };
+        let kept = known.kept;
+        let chain = match known.file {
+            Some(_) => names.kept.chain(kept, offset),
+            None => None,
+        };
+        let place = match chain {
+            Some(chain) => self.by_frames(module, chain).and_then(|at| at.clone()),
+            None => self.places.get(&(module, offset)).cloned(),
+        };
+        if let Some(place) = place {
+            return place;
+        }
         let object = known.path.clone();
         let Some(file) = known.file.clone() else {
             let name = match object.as_str() {
@@ -225,13 +242,40 @@ impl Numbers {
             line: inner.and_then(|frame| frame.line).unwrap_or(0),
             chain: self.chain(&location.frames),
         };
-        self.places.insert((module, offset), place.clone());
+        match names.kept.chain(kept, offset) {
+            Some(chain) => {
+                if let Some(at) = self.by_frames(module, chain) {
+                    *at = Some(place.clone());
+                }
+            }
+            None => {
+                self.places.insert((module, offset), place.clone());
+            }
+        }
         place
     }
 
+    /// Where the place that has these frames is kept, in a module.
+    fn by_frames(&mut self, module: usize, chain: Chain) -> Option<&mut Option<Place>> {
+        if self.by_frames.len() <= module {
+            self.by_frames.resize_with(module + 1, Vec::new);
+        }
+        let all = self.by_frames.get_mut(module)?;
+        let at = chain.0 as usize;
+        if all.len() <= at {
+            all.resize(at + 1, None);
+        }
+        all.get_mut(at)
+    }
+
     pub(super) fn own_file(&mut self, function: usize) -> usize {
+        if let Some(&known) = self.own_files.get(&function) {
+            return known;
+        }
         let name = self.functions.get(function).map(|f| f.file.clone());
-        self.file(&name.unwrap_or_default())
+        let file = self.file(&name.unwrap_or_default());
+        self.own_files.insert(function, file);
+        file
     }
 
     /// What stands for paths for which there was no room.

@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use truecount_engine::virt::{CallKind, CallNode, Calls, Executed, Mapping};
 
-use super::Names;
+use rustc_hash::FxHashMap;
+
 use super::costs::{Detail, Numbers, Piece, Place, own_address};
+use super::{Names, is_same};
 use crate::references::{SIMULATED, Simulated};
 use crate::result::RunResult;
 
@@ -57,8 +59,8 @@ impl<'a> Own<'a> {
             Some(modelled) => modelled.get(&node.address).map_or(&[][..], |all| &all[..]),
             None => &node.events[..],
         };
-        for (cost, own) in costs.iter_mut().zip([&[node.own][..], more].concat()) {
-            *cost = own;
+        for (cost, own) in costs.iter_mut().zip([&node.own].into_iter().chain(more)) {
+            *cost = *own;
         }
         costs
     }
@@ -70,7 +72,7 @@ pub(super) struct Code {
     /// Mappings of an image by address.
     mappings: HashMap<u32, BTreeMap<u64, Mapping>>,
     /// Last instructions of blocks by where they end, where instructions are kept apart.
-    last: HashMap<(u32, u64), u64>,
+    last: FxHashMap<(u32, u64), u64>,
 }
 
 impl Code {
@@ -78,7 +80,8 @@ impl Code {
     pub(super) fn see(&mut self, executed: &Executed<'_>, instructions: bool) {
         if let Some(mapping) = executed.mapping {
             let known = self.mappings.entry(executed.image).or_default();
-            if known.get(&mapping.start) != Some(mapping) {
+            let same = known.get(&mapping.start);
+            if !same.is_some_and(|known| is_same(known, mapping)) {
                 known.insert(mapping.start, mapping.clone());
             }
         }

@@ -5,17 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::iter;
 
 use super::Names;
+use super::adding::{Adding, Instructions, Met, Sums};
 use super::costs::{Detail, Edge, FunctionCosts, LineCost, Numbers, Piece, Place, own_address};
 use super::edges::{Code, Edges, Own, Stub, edges_of};
 use crate::references::{Noted, Simulated};
 use crate::result::RunResult;
-use truecount_engine::virt::{Counts, Event, Executed};
-
-/// By place and address (0 where instructions are not kept apart).
-type Sums = BTreeMap<(Place, u64), (Counts, Simulated)>;
-
-/// Where each instruction of an image is: place, and address where instructions are kept apart.
-type Instructions = HashMap<(u32, u64), (Place, u64)>;
+use truecount_engine::virt::{Counts, Event, Executed, Mapping};
 
 /// What each function cost itself, line by line, in each piece of a run whose image is wanted; empty where blocks were
 /// not counted.
@@ -33,14 +28,15 @@ pub fn line_costs(
     let threads = ran.executed.threads.iter().rev();
     let pids: HashMap<u32, u32> = threads.map(|thread| (thread.image, thread.pid)).collect();
     let mut numbers = Numbers::new(detail);
-    let mut all: BTreeMap<Piece, Sums> = BTreeMap::new();
+    let mut adding: BTreeMap<Piece, Adding> = BTreeMap::new();
+    let mut met = Met::default();
     let mut code = Code::default();
     let modelled = ran
         .executed
         .noted
         .as_ref()
         .filter(|noted| noted.is_modelled());
-    let mut instructions = modelled.map(|_| Instructions::new());
+    let mut instructions = modelled.map(|_| Instructions::default());
     blocks.each(&mut |executed| {
         if !wanted(executed.image) {
             return;
@@ -50,21 +46,35 @@ pub fn line_costs(
             thread: if detail.threads { executed.thread } else { 0 },
             part: executed.part,
         };
-        let sums = all.entry(piece).or_default();
+        let sums = adding.entry(piece).or_default();
         let pid = pids.get(&executed.image).copied().unwrap_or(0);
-        let mut see = |pc, place: &Place, address| {
-            if let Some(known) = &mut instructions {
-                known.insert((executed.image, pc), (place.clone(), address));
+        add(&executed, sums, &mut |mapping, pc| {
+            let mut place = numbers.place(names, mapping, pc, pid);
+            if !detail.lines {
+                place.line = 0;
+                place.file = numbers.own_file(place.function);
             }
-        };
-        add(&executed, pid, names, &mut numbers, detail, sums, &mut see);
+            let address = match detail.instructions {
+                false => 0,
+                true => own_address(mapping, pc),
+            };
+            let number = met.number(place, address);
+            if let Some(known) = &mut instructions {
+                known.insert(executed.image, pc, number);
+            }
+            number
+        });
     });
-    if let (Some(noted), Some(known)) = (modelled, &instructions) {
-        let nowhere = (numbers.place(names, None, 0, 0), 0);
-        add_modelled(ran, noted, detail, wanted, &mut all, |key| {
-            known.get(&key).unwrap_or(&nowhere).clone()
+    if let (Some(noted), Some(known)) = (modelled, &mut instructions) {
+        let nowhere = met.number(numbers.place(names, None, 0, 0), 0);
+        add_modelled(ran, noted, detail, wanted, &mut adding, |image, pc| {
+            known.get(image, pc).unwrap_or(nowhere)
         });
     }
+    let adding = adding.into_iter();
+    let mut all: BTreeMap<Piece, Sums> = adding
+        .map(|(piece, adding)| (piece, adding.finish(&met)))
+        .collect();
     if ran.executed.calls.is_some() {
         blocks.each_translated(&mut |block| {
             if wanted(block.image) {
@@ -141,14 +151,14 @@ fn lanes_of(ran: &RunResult, modelled: bool) -> Vec<Lane> {
     lanes
 }
 
-/// Adds what a model made of each instruction; `place`: where that is.
+/// Adds what a model made of each instruction; `place`: the number of where that is.
 fn add_modelled(
     ran: &RunResult,
     noted: &Noted,
     detail: Detail,
     wanted: &dyn Fn(u32) -> bool,
-    all: &mut BTreeMap<Piece, Sums>,
-    place: impl Fn((u32, u64)) -> (Place, u64),
+    all: &mut BTreeMap<Piece, Adding>,
+    mut place: impl FnMut(u32, u64) -> u32,
 ) {
     let threads = ran.executed.threads.iter();
     let images: HashMap<u32, u32> = threads.map(|one| (one.slot, one.image)).collect();
@@ -164,7 +174,9 @@ fn add_modelled(
             part: part.part,
         };
         let sums = all.entry(piece).or_default();
-        let (_, into) = sums.entry(place((image, pc))).or_default();
+        let Some((_, into)) = sums.at(place(image, pc)) else {
+            return;
+        };
         for (sum, more) in into.iter_mut().zip(simulated) {
             *sum = sum.wrapping_add(more);
         }
@@ -198,30 +210,18 @@ fn move_event(sums: &mut Sums, stub: &Stub, rest: Option<usize>, (lane, cost): (
     }
 }
 
-/// Adds what a block's executions cost, instruction by instruction.
+/// Adds what a block's executions cost, instruction by instruction; `place`: the number of where one is.
 fn add(
     executed: &Executed<'_>,
-    pid: u32,
-    names: &mut Names,
-    numbers: &mut Numbers,
-    detail: Detail,
-    sums: &mut Sums,
-    see: &mut dyn FnMut(u64, &Place, u64),
+    sums: &mut Adding,
+    place: &mut dyn FnMut(Option<&Mapping>, u64) -> u32,
 ) {
     let mut pc = executed.pc;
     for facts in executed.facts {
-        let mut place = numbers.place(names, executed.mapping, pc, pid);
-        if !detail.lines {
-            place.line = 0;
-            place.file = numbers.own_file(place.function);
+        let number = place(executed.mapping, pc);
+        if let Some((counts, _)) = sums.at(number) {
+            facts.add(executed.times, counts);
         }
-        let address = match detail.instructions {
-            false => 0,
-            true => own_address(executed.mapping, pc),
-        };
-        see(pc, &place, address);
-        let (counts, _) = sums.entry((place, address)).or_default();
-        facts.add(executed.times, counts);
         pc = pc.wrapping_add(facts.len());
     }
 }
