@@ -3,6 +3,7 @@
 
 mod chosen;
 mod files;
+mod heap;
 mod known;
 mod log;
 mod options;
@@ -11,6 +12,7 @@ mod summary;
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::mem::ManuallyDrop;
 
 use truecount_engine::virt::CallOptions;
 use truecount_run::determinism::Fixed;
@@ -110,6 +112,7 @@ pub(crate) fn front(words: &[OsString]) -> CmdResult {
 }
 
 fn profile(options: &Options) -> CmdResult {
+    heap::grow_in_large_steps();
     virtual_pmu::available().map_err(|reason| Failure::new(1, reason.to_string()))?;
     CacheArgs::apply_default();
     let Some(first) = options.command.first() else {
@@ -141,17 +144,19 @@ fn profile(options: &Options) -> CmdResult {
     let ran = virtual_pmu::execute_regions(
         &signals, &program, &launch, counts, regions, calls, simulated,
     )?;
+    // This process ends behind this: piece by piece its memory is not given back.
+    let ran = ManuallyDrop::new(ran);
     let detail = Detail {
         instructions: options.form.instructions && options.tool == Tool::Callgrind,
         lines: options.form.lines,
         inlined: false,
         threads: options.separate_threads,
     };
-    let mut processes = Process::all(&ran, options);
+    let mut processes = ManuallyDrop::new(Process::all(&ran, options));
     if let Some(blocks) = &ran.executed.blocks {
         let wanted = |image| processes.iter().any(|process| process.image == image);
         let mut costs = line_costs(&ran, &mut Names::default(), detail, &wanted);
-        for process in &mut processes {
+        for process in processes.iter_mut() {
             process.take_parts(options, blocks, &mut costs);
         }
     }
@@ -174,7 +179,7 @@ fn profile(options: &Options) -> CmdResult {
     }
     let said = said::of(&ran);
     let mut problems = Vec::new();
-    for process in &processes {
+    for process in processes.iter() {
         if counts {
             problems.push(process.check());
             problems.push(process.write(options));
