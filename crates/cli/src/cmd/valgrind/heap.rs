@@ -1,5 +1,5 @@
-//! How this process' own heap grows: a run takes a few hundredths of a second, of which asking the kernel for memory page by
-//! page was a tenth.
+//! How this process' own heap grows: of a run's few hundredths of a second a tenth was spent on asking the kernel for
+//! memory page by page.
 //!
 //! Facts: mallopt(3), madvise(2), `MADV_HUGEPAGE`.
 

@@ -49,8 +49,8 @@ fn distrust(found: &Metadata) -> Option<&'static str> {
 }
 
 impl Directory {
-    /// `$XDG_CACHE_HOME/truecount`, or `~/.cache/truecount` where there is a home: by `HOME`, else (harnesses start their
-    /// tools without it) as the system's list of users has it.
+    /// `$XDG_CACHE_HOME/truecount`, or `~/.cache/truecount` where there is a home: by `HOME`, else (harnesses start
+    /// their tools without it) as the system's list of users has it.
     pub(super) fn of_user() -> Option<PathBuf> {
         let cache_home = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         Self::below(cache_home, std::env::home_dir())
