@@ -187,7 +187,7 @@ impl Gathering {
         for table in self.tables.iter().filter(|table| !table.dropped) {
             for site in table.sites.iter() {
                 site.each(&mut room, &mut |pc, costs, unknown| {
-                    see(table.part, pc, costs, unknown)
+                    see(table.part, pc, costs, unknown);
                 });
             }
         }
