@@ -76,7 +76,7 @@ global_asm!(
     "and rcx, -8",
     "mov gs:[rax+rdx], rcx",
     // The piece of the table that the entry is in has one.
-    "shr edx, 12",
+    "shr edx, {piece}",
     "mov rax, gs:[rbx*8+{used}]",
     "bts rax, rdx",
     "mov gs:[rbx*8+{used}], rax",
@@ -127,6 +127,7 @@ global_asm!(
     unaligned = const offset_of!(Literal, unaligned),
     class = const offset_of!(Literal, class),
     classes = const CLASSES,
+    piece = const PIECE.trailing_zeros(),
     ring = const RING,
     no_room = const crate::entry::kind::NO_ROOM,
 );

@@ -24,22 +24,22 @@ use super::insn::{Insn, Kind, prefix};
 use super::operand_size::operand_size;
 
 /// Bytes of the table of a class of references of up to eight bytes …
-const NARROW: u32 = 1 << 18;
+const NARROW: u32 = 1 << 20;
 /// … and of longer ones.
-const WIDE: u32 = 1 << 17;
+const WIDE: u32 = 1 << 19;
 /// Classes of up to eight bytes: by what is done, and whether the stack pointer leads there.
 const NARROWS: u32 = 6;
 /// Classes.
 pub const CLASSES: usize = 14;
 /// Where a slot's tables are in its region.
-pub const AT: u64 = 57 << 20;
+pub const AT: u64 = 50 << 20;
 /// Where they end.
 pub const END: u64 = AT + BYTES;
 /// Bytes of all tables.
 pub const BYTES: u64 =
     NARROWS as u64 * NARROW as u64 + (CLASSES as u64 - NARROWS as u64) * WIDE as u64;
 /// Bytes of a piece of a table that is cleared as a whole.
-pub const PIECE: u32 = 4096;
+pub const PIECE: u32 = NARROW / 64;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

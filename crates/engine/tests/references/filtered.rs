@@ -87,6 +87,7 @@ impl Sink for Gathered {
         code: &Code,
         (at, operand): (usize, usize),
         address: u64,
+        _hint: &mut u32,
     ) {
         self.referenced += 1;
         let operand = &code.operands(at)[operand];

@@ -463,8 +463,15 @@ impl Sink for Gathering {
         }
     }
 
-    fn referenced(&mut self, _thread: Thread, code: &Code, operand: (usize, usize), address: u64) {
-        self.reference(code, operand, address);
+    fn referenced(
+        &mut self,
+        _thread: Thread,
+        code: &Code,
+        operand: (usize, usize),
+        address: u64,
+        hint: &mut u32,
+    ) {
+        self.reference(code, operand, address, hint);
     }
 
     fn noted(&mut self, _thread: Thread, executed: &Executed<'_>, at: usize) {

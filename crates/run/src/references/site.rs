@@ -170,24 +170,32 @@ impl Site {
         }
     }
 
-    /// An operand of an instruction referenced an address: `false`: there is none of which that could be said.
+    /// An operand of an instruction referenced an address: `false`: there is none of which that could be said. `hint` is
+    /// its step's number, once that is known.
     pub(super) fn reference(
         &mut self,
         (at, operand): (usize, usize),
         address: u64,
         touched: &mut Lines<'_>,
+        hint: &mut u32,
     ) -> bool {
-        for number in self.steps_of(at) {
-            if let (Some(step), Some(found)) =
-                (self.steps.get_mut(number), self.found.get_mut(number))
-                && step.what == What::Data
-                && usize::from(step.operand) == operand
-            {
-                touch(step, found, address, touched);
-                return true;
-            }
+        if *hint == u32::MAX {
+            let is_its = |step: &&Step| {
+                step.what == What::Data
+                    && (usize::from(step.at), usize::from(step.operand)) == (at, operand)
+            };
+            let Some(step) = self.steps.iter().position(|step| is_its(&step)) else {
+                return false;
+            };
+            *hint = step as u32;
         }
-        false
+        let number = *hint as usize;
+        let (Some(step), Some(found)) = (self.steps.get_mut(number), self.found.get_mut(number))
+        else {
+            return false;
+        };
+        touch(step, found, address, touched);
+        true
     }
 
     /// An instruction made its references.

@@ -13,6 +13,32 @@ use crate::xlate::references::MARK;
 use std::mem::offset_of;
 use std::sync::PoisonError;
 
+/// Bits of the number of references that are known by their records.
+const RESOLVED: u32 = 15;
+/// Spreads records over those places (2⁶⁴ by the golden ratio).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What a reference's record means.
+#[derive(Clone, Copy)]
+pub(super) struct Resolved {
+    /// Its first word; 0: none.
+    record: u64,
+    code: u32,
+    operand: u32,
+    hint: u32,
+}
+
+/// Room for them.
+pub(super) fn none_resolved() -> Box<[Resolved]> {
+    let none = Resolved {
+        record: 0,
+        code: 0,
+        operand: 0,
+        hint: u32::MAX,
+    };
+    vec![none; 1 << RESOLVED].into_boxed_slice()
+}
+
 fn access(does: Does) -> Access {
     match does {
         Does::Load => Access::Load,
@@ -77,17 +103,30 @@ impl Rings<'_> {
         own: &[u64],
         sink: &mut dyn Sink,
     ) -> Option<()> {
-        let number = self.codes.find(record.described())?;
-        let code = self.codes.get(number)?;
         let at = record.number();
         match record.is()? {
             Is::Reference(does) => {
-                let access = access(does);
-                let mut operands = code.operands(at).iter();
-                let operand = operands.position(|operand| operand.access == access)?;
-                sink.referenced(thread, code, (at, operand), *own.first()?);
+                let place = record.0.wrapping_mul(SPREAD) >> (64 - RESOLVED);
+                let known = self.resolved.get_mut(place as usize)?;
+                if known.record != record.0 {
+                    let code = self.codes.find(record.described())?;
+                    let access = access(does);
+                    let mut operands = self.codes.get(code)?.operands(at).iter();
+                    let operand = operands.position(|operand| operand.access == access)?;
+                    *known = Resolved {
+                        record: record.0,
+                        code,
+                        operand: operand as u32,
+                        hint: u32::MAX,
+                    };
+                }
+                let code = self.codes.get(known.code)?;
+                let operand = (at, known.operand as usize);
+                sink.referenced(thread, code, operand, *own.first()?, &mut known.hint);
             }
             Is::Instruction(_) => {
+                let code = self.codes.find(record.described())?;
+                let code = self.codes.get(code)?;
                 code.with_words(at, own, &mut self.words);
                 let executed = Executed {
                     code,

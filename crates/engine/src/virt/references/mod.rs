@@ -91,14 +91,16 @@ pub trait Sink: Send {
     /// A thread executed a block, or the beginning of one.
     fn executed(&mut self, thread: Thread, executed: &Executed<'_>);
     /// With [`References::filtered`]: instruction `at` of a block made a reference, of its operand with this number.
+    /// `hint`: what the sink left there for this operand, if it comes soon enough; `u32::MAX` at first.
     fn referenced(
         &mut self,
         thread: Thread,
         code: &Code,
         (at, operand): (usize, usize),
         address: u64,
+        hint: &mut u32,
     ) {
-        let _ = (thread, code, at, operand, address);
+        let _ = (thread, code, at, operand, address, hint);
     }
     /// With [`References::filtered`]: a thread executed an instruction, whose references are asked for; `executed` knows
     /// that one only.

@@ -2,6 +2,7 @@
 
 use super::code::{Executed, left};
 use super::codes::Codes;
+use super::filtered::{Resolved, none_resolved};
 use super::heap::{Heap, Scout, Words};
 use super::{Marked, References, Thread};
 use crate::layout::{Context, LOG, RING, option, state};
@@ -106,11 +107,14 @@ pub(super) struct Rings<'a> {
     ahead: Vec<(Thread, Heap)>,
     /// What is known to add nothing is left out.
     pub(super) filtered: bool,
+    /// What references' records mean, by their first words.
+    pub(super) resolved: Box<[Resolved]>,
     /// Room for a block's words.
     pub(super) words: Vec<u64>,
 }
 
 fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
+    let filtered = shared.header().options & option::FILTERED != 0;
     let mut rings = Rings {
         shared,
         sink,
@@ -121,7 +125,8 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
         lost: 0,
         several: false,
         ahead: Vec::new(),
-        filtered: shared.header().options & option::FILTERED != 0,
+        filtered,
+        resolved: filtered.then(none_resolved).unwrap_or_default(),
         words: Vec::new(),
     };
     let bell = &shared.header().rings.bell;

@@ -44,9 +44,15 @@ impl Gathering {
     }
 
     /// An operand of an instruction referenced an address.
-    pub(super) fn reference(&mut self, code: &Code, operand: (usize, usize), address: u64) {
+    pub(super) fn reference(
+        &mut self,
+        code: &Code,
+        operand: (usize, usize),
+        address: u64,
+        hint: &mut u32,
+    ) {
         if let Some((site, mut touched)) = self.site_of(code)
-            && !site.reference(operand, address, &mut touched)
+            && !site.reference(operand, address, &mut touched, hint)
         {
             self.lost += 1;
         }
