@@ -283,8 +283,7 @@ fn what_is_wrong_is_said_before_anything_is_run() {
     };
     for (options, status, part) in [
         (&["--tool=callgrind", "--foo=1"][..], 1, "--foo=1"),
-        (&["--tool=memcheck"], 1, "memcheck"),
-        (&[], 1, "memcheck"),
+        (&["--tool=no-such-tool"], 1, "no-such-tool"),
         (
             &["--tool=callgrind", "--callgrind-out-file=/nonexistent/x"],
             1,
@@ -325,4 +324,48 @@ fn what_is_wrong_is_said_before_anything_is_run() {
     );
     fails(&["valgrind", "--tool=none"], 1, &["no program"]);
     assert_eq!(code(&run(&["valgrind", "--help"])), 0);
+}
+
+#[test]
+fn tools_of_valgrinds_alone_are_left_to_it() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| {
+        let place = directory.path().join(name);
+        std::fs::create_dir(&place).unwrap();
+        place
+    };
+    let (link, copy, other) = (place("link"), place("copy"), place("other"));
+    let truecount_itself = env!("CARGO_BIN_EXE_truecount");
+    symlink(truecount_itself, link.join("valgrind")).unwrap();
+    std::fs::copy(truecount_itself, copy.join("valgrind")).unwrap();
+    let script = other.join("valgrind");
+    std::fs::write(&script, "#!/bin/sh\necho \"other: $*\"\nexit 7\n").unwrap();
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    let run = |words: &[&str], path: &[&Path], named: Option<&Path>| {
+        let mut command = truecount(&[&["valgrind"][..], words].concat());
+        command.env("PATH", std::env::join_paths(path).unwrap());
+        if let Some(named) = named {
+            command.env("TRUECOUNT_VALGRIND", named);
+        }
+        command.output().unwrap()
+    };
+    // The next one that is not truecount by another name.
+    let output = run(&["--tool=dhat", "ls", "-l"], &[&link, &other], None);
+    assert_eq!(stdout(&output), "other: --tool=dhat ls -l\n");
+    assert_eq!(code(&output), 7);
+    let output = run(&["ls"], &[], Some(&script));
+    assert_eq!(stdout(&output), "other: ls\n");
+    for path in [&[&*link][..], &[&copy, &link]] {
+        let output = run(&["--tool=drd", "ls"], path, None);
+        assert_eq!(code(&output), 1);
+        assert!(stderr(&output).contains("the tool drd needs Valgrind itself"));
+    }
+    let output = run(&["ls"], &[&other], Some(Path::new("/nonexistent")));
+    assert_eq!(code(&output), 1);
+    assert!(
+        stderr(&output).contains("/nonexistent"),
+        "{}",
+        stderr(&output)
+    );
 }

@@ -2,6 +2,7 @@
 //! tools callgrind, cachegrind and none, served by the virtual PMU. For harnesses that start Valgrind.
 
 mod chosen;
+mod elsewhere;
 mod files;
 mod heap;
 mod known;
@@ -42,6 +43,7 @@ TOOLS
   --tool=callgrind   exact costs and calls by function and line, in Callgrind's format
   --tool=cachegrind  the same in Cachegrind's format
   --tool=none        the program alone
+  any other          is left to the next valgrind in PATH, or to the one that TRUECOUNT_VALGRIND names
 
 OPTIONS THAT ARE SERVED
   --callgrind-out-file=FILE, --cachegrind-out-file=FILE
@@ -94,7 +96,10 @@ pub(crate) fn front(words: &[OsString]) -> CmdResult {
     match options::parse(environment.as_deref(), words)? {
         Asked::Version => {
             let mut out = Output::stdout();
-            writeln!(out, "{SERVED} (truecount {})", env!("CARGO_PKG_VERSION"))?;
+            match std::env::var("TRUECOUNT_VALGRIND_VERSION") {
+                Ok(wanted) => writeln!(out, "{wanted}")?,
+                Err(_) => writeln!(out, "{SERVED} (truecount {})", env!("CARGO_PKG_VERSION"))?,
+            }
             out.flush()?;
             Ok(Outcome::OK)
         }
@@ -107,6 +112,7 @@ pub(crate) fn front(words: &[OsString]) -> CmdResult {
             out.flush()?;
             Ok(Outcome::OK)
         }
+        Asked::Elsewhere(tool) => Err(elsewhere::run(tool, words)),
         Asked::Run(options) => profile(&options),
     }
 }
@@ -127,8 +133,13 @@ fn profile(options: &Options) -> CmdResult {
     let signals = Signals::block()
         .map_err(|error| Failure::new(125, format!("cannot block signals: {error}")))?;
     // As under Valgrind there is no vDSO, addresses are the same each time; and a program that starts twice starts the
-    // same way.
-    let fixed = [Factor::Aslr, Factor::AtRandom, Factor::Clock];
+    // same way, with the same seeds of its hash tables.
+    let fixed = [
+        Factor::Aslr,
+        Factor::AtRandom,
+        Factor::Getrandom,
+        Factor::Clock,
+    ];
     let fixed = Fixed::new(&fixed).with_machine(options.machine);
     let launch = Launch {
         argv: &options.command,

@@ -40,6 +40,8 @@ pub(super) enum Asked {
     /// `--help`.
     #[default]
     Help,
+    /// Another tool, which only Valgrind has.
+    Elsewhere(&'static str),
     /// A program is to be run.
     Run(Box<Options>),
 }
@@ -163,7 +165,11 @@ pub(super) fn parse(from_environment: Option<&str>, words: &[OsString]) -> Resul
             _ => {}
         }
     }
-    let mut options = Options::new(tool(&own)?);
+    let tool = match tool(&own)? {
+        Ok(tool) => tool,
+        Err(other) => return Ok(Asked::Elsewhere(other)),
+    };
+    let mut options = Options::new(tool);
     options.given = own.clone();
     for word in &own {
         set(&mut options, word)?;
@@ -177,29 +183,26 @@ pub(super) fn parse(from_environment: Option<&str>, words: &[OsString]) -> Resul
     Ok(Asked::Run(Box::new(options)))
 }
 
-/// The tool that is asked for; Valgrind's own default is memcheck.
-fn tool(own: &[String]) -> Result<Tool, Failure> {
+/// Tools that only Valgrind has.
+const OTHERS: [&str; 7] = [
+    "memcheck", "helgrind", "drd", "massif", "dhat", "lackey", "exp-bbv",
+];
+
+/// The tool that is asked for (Valgrind's own default is memcheck), or the name of one that is not served.
+fn tool(own: &[String]) -> Result<Result<Tool, &'static str>, Failure> {
     let named = own
         .iter()
         .rev()
         .find_map(|word| word.strip_prefix("--tool="));
-    match named {
-        Some("callgrind") => Ok(Tool::Callgrind),
-        Some("cachegrind") => Ok(Tool::Cachegrind),
-        Some("none") => Ok(Tool::None),
-        Some(
-            known @ ("memcheck" | "helgrind" | "drd" | "massif" | "dhat" | "lackey" | "exp-bbv"),
-        ) => Err(
-            Failure::new(1, format!("the tool {known} needs Valgrind itself"))
-                .hint("truecount serves callgrind, cachegrind and none"),
-        ),
-        Some(other) => Err(Failure::new(1, format!("there is no tool `{other}`"))
-            .hint("truecount serves callgrind, cachegrind and none")),
-        None => Err(Failure::new(
-            1,
-            "without --tool=, Valgrind runs memcheck, which needs Valgrind itself",
-        )
-        .hint("truecount serves --tool=callgrind, cachegrind and none")),
+    match named.unwrap_or("memcheck") {
+        "callgrind" => Ok(Ok(Tool::Callgrind)),
+        "cachegrind" => Ok(Ok(Tool::Cachegrind)),
+        "none" => Ok(Ok(Tool::None)),
+        other => match OTHERS.iter().find(|known| **known == other) {
+            Some(known) => Ok(Err(known)),
+            None => Err(Failure::new(1, format!("there is no tool `{other}`"))
+                .hint("truecount serves callgrind, cachegrind and none")),
+        },
     }
 }
 
@@ -340,7 +343,11 @@ fn other(
         .flat_map(|table| table.iter())
         .find(|row| row.0 == wanted);
     let Some(&(_, kind, fate)) = known else {
-        return Err(unknown(word));
+        // How Valgrind translates: some thirty of them.
+        return match name.starts_with("--vex-") && value.is_some() {
+            true => Ok(()),
+            false => Err(unknown(word)),
+        };
     };
     match (kind, value) {
         (Value::Nothing, None) => {}
@@ -476,8 +483,6 @@ mod tests {
             (&["--tool=callgrind", "--D1=9,9,9", "ls"], "--D1=9,9,9"),
             (&["--tool=cachegrind", "--LL=much", "ls"], "no geometry"),
             (&["--tool=callgrind", "--xml=yes", "ls"], "--xml=yes"),
-            (&["--tool=memcheck", "ls"], "memcheck needs Valgrind itself"),
-            (&["ls"], "memcheck"),
             (&["--tool=foo", "ls"], "`foo`"),
             (
                 &["--tool=none", "--dump-instr=yes", "ls"],
@@ -503,13 +508,24 @@ mod tests {
             (&["--tool=callgrind"], "no program"),
             (&["--tool=none", "--machine=z80", "ls"], "--machine=z80"),
             (&["--tool=none", "--machine", "ls"], "the name of a machine"),
-            (&["-"], "memcheck"),
+            (&["--tool=none", "-", "ls"], "unknown option"),
         ] {
             let failure = parsed(words).expect_err(said);
             assert!(
                 failure.contains(said) && !failure.contains('\n'),
                 "{words:?}: {failure}"
             );
+        }
+    }
+
+    #[test]
+    fn other_tools_are_valgrinds() {
+        for (words, tool) in [
+            (&["ls"][..], "memcheck"),
+            (&["--tool=dhat", "--any=option", "ls"], "dhat"),
+            (&["--tool=callgrind", "--tool=drd"], "drd"),
+        ] {
+            assert_eq!(parsed(words), Ok(Asked::Elsewhere(tool)));
         }
     }
 
