@@ -17,7 +17,7 @@ pub(super) fn run(tool: &str, words: &[OsString]) -> Failure {
     let none = || {
         Failure::new(1, format!("the tool {tool} needs Valgrind itself")).hint(
             "truecount serves --tool=callgrind, cachegrind and none; others are left to the next valgrind in PATH, or to \
-             the one that TRUECOUNT_VALGRIND names",
+             the one in TRUECOUNT_VALGRIND",
         )
     };
     if std::env::var_os(SOUGHT).is_some() {

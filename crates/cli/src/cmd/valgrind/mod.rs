@@ -43,7 +43,7 @@ TOOLS
   --tool=callgrind   exact costs and calls by function and line, in Callgrind's format
   --tool=cachegrind  the same in Cachegrind's format
   --tool=none        the program alone
-  any other          is left to the next valgrind in PATH, or to the one that TRUECOUNT_VALGRIND names
+  any other          is left to the next valgrind in PATH, or to the one in TRUECOUNT_VALGRIND
 
 OPTIONS THAT ARE SERVED
   --callgrind-out-file=FILE, --cachegrind-out-file=FILE
