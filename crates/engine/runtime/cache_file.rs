@@ -14,6 +14,7 @@ pub use save::save;
 
 use crate::block::NONE;
 use crate::cache::kept::{ACTIVE, FRESH, Kept, SPENT};
+use crate::collect;
 use crate::counts;
 use crate::engine::Engine;
 use crate::layout::{Context, StartArgs};
@@ -247,6 +248,9 @@ impl Store {
             let head = if page.head < blocks { page.head } else { NONE };
             pages.adopt(page.number, READ | EXEC, head);
         }
+        // They were translated in a run that asked elsewhere.
+        let Engine { cache, pages, .. } = engine;
+        collect::each_hook(image.start, image.end, |pc| pages.drop_at(cache, pc));
         if let Some(place) = engine.cache.kept.active.get_mut(at) {
             *place = ACTIVE;
         }

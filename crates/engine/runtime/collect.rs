@@ -56,6 +56,11 @@ pub fn is_hook(pc: u64) -> bool {
     actions(pc) != 0
 }
 
+/// The chosen places of a range.
+pub fn each_hook(start: u64, end: u64, f: impl FnMut(u64)) {
+    HOOKED.each(start, end, f);
+}
+
 /// A new image: what its first thread begins with, and the functions that the launcher has found.
 pub fn start(context: &mut Context) {
     if !on() {

@@ -56,6 +56,16 @@ impl Hooks {
         })
     }
 
+    /// The addresses of a range at which something is done.
+    pub fn each(&self, start: u64, end: u64, mut f: impl FnMut(u64)) {
+        for [pc, _] in places(self.table.load(Acquire)) {
+            let pc = pc.load(Acquire);
+            if pc != 0 && start <= pc && pc < end {
+                f(pc);
+            }
+        }
+    }
+
     /// Adds to what is done at an address; false where that was done already. There is none at 0.
     pub fn add(&self, pc: u64, bits: u64) -> bool {
         let before = self.at(pc);

@@ -319,6 +319,18 @@ impl Pages {
         }
     }
 
+    /// Drops the blocks that an address is in.
+    pub fn drop_at(&mut self, cache: &mut Cache, pc: u64) {
+        let mut block = self.existing(pc >> 12).map_or(NONE, |page| page.head);
+        while block != NONE {
+            let info = *cache.blocks.get(block as usize);
+            if pc.wrapping_sub(info.pc) < u64::from(info.guest_len.max(1)) {
+                cache.invalidate(block);
+            }
+            block = info.page_next[usize::from(info.pc >> 12 != pc >> 12)];
+        }
+    }
+
     /// Drops the blocks of every page that other mappings can write.
     fn drop_shared(&mut self, cache: &mut Cache) {
         for at in 0..1usize << self.bits {

@@ -6,6 +6,7 @@
 //! a block (high 16 bits); the bytes.
 
 use crate::block::Block;
+use crate::cache::kept;
 use crate::entry::{self, address};
 use crate::known::{self, word};
 use crate::layout::{
@@ -13,19 +14,21 @@ use crate::layout::{
 };
 use crate::lock::Mutex;
 use crate::slots::{self, slot};
+use crate::snapshot::Piece;
 use crate::syscall_table as nr;
 use crate::xlate::block;
 use crate::xlate::decode::{Kind, MAX_LEN, decode};
-use crate::xlate::references::{APART, CHUNK, CHUNKS, INTERRUPTED, MARK, NODE, Noting, Words};
+use crate::xlate::references::{
+    ABSOLUTE, APART, CHUNK, CHUNKS, INTERRUPTED, MARK, NODE, Noting, Words,
+};
 use crate::{check, sys};
-use core::arch::x86_64::{__cpuid, __cpuid_count};
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// 0: not known, 1: off, 2: on, 3: on, and the FS base can be read.
 static ON: AtomicU32 = AtomicU32::new(0);
-/// Not 0: masks of AVX-512 have 64 bits.
-static WIDE_MASKS: AtomicU32 = AtomicU32::new(0);
+/// Where the first slot of descriptions is, as heads count: what is described there can be kept for other runs.
+static BASE: AtomicU64 = AtomicU64::new(0);
 
 /// References are noted.
 pub fn on() -> bool {
@@ -36,9 +39,30 @@ pub fn on() -> bool {
 struct Place {
     slot: u32,
     used: u64,
+    /// The slot is that of [`BASE`].
+    first: bool,
 }
 
-static PLACE: Mutex<Place> = Mutex::new(Place { slot: 0, used: 0 });
+static PLACE: Mutex<Place> = Mutex::new(Place {
+    slot: 0,
+    used: 0,
+    first: false,
+});
+
+impl Place {
+    /// Goes on in a slot of its own.
+    fn begin(&mut self) {
+        self.slot = slots::new_slot();
+        self.used = CONTEXT_BYTES;
+        self.first = false;
+        slot(self.slot).state().store(slot_state::LOG, Release);
+    }
+
+    /// Where the next description is in the totals file.
+    fn offset(&self) -> u64 {
+        region_offset(self.slot, slots::header().apart) + self.used
+    }
+}
 
 /// Bytes of the longest description.
 const LONGEST: u64 = 16 + (block::MAX_INSNS * MAX_LEN) as u64;
@@ -49,10 +73,35 @@ pub fn init() {
     let on = options & option::REFERENCES != 0;
     let reads_fs = options & option::READS_FS != 0;
     ON.store(1 + u32::from(on) + u32::from(on && reads_fs), Relaxed);
-    // AVX512BW
-    if on && __cpuid(0).eax >= 7 {
-        WIDE_MASKS.store(__cpuid_count(7, 0).ebx >> 30 & 1, Relaxed);
+    if on {
+        let mut place = PLACE.lock();
+        place.begin();
+        place.first = true;
+        BASE.store((place.offset() - place.used) / 8, Relaxed);
     }
+}
+
+/// What is described so far, if it can be kept.
+pub fn whole() -> Option<Piece> {
+    let place = PLACE.lock();
+    let at = slots::context_at(place.slot);
+    place.first.then(|| Piece {
+        at: at + CONTEXT_BYTES,
+        bytes: place.used - CONTEXT_BYTES,
+    })
+}
+
+/// Takes over descriptions that were kept.
+pub fn adopt(fd: u64, piece: Piece) -> bool {
+    let mut place = PLACE.lock();
+    let at = slots::context_at(place.slot) + CONTEXT_BYTES;
+    if !place.first || piece.bytes > REGION - CONTEXT_BYTES || !piece.bytes.is_multiple_of(8) {
+        return false;
+    }
+    // SAFETY: a region that is ours, in which nothing is described yet.
+    let read = unsafe { kept::read(fd, piece, at) };
+    place.used = CONTEXT_BYTES + piece.bytes;
+    read
 }
 
 /// In a forked child: it describes its blocks in a slot of its own.
@@ -65,6 +114,7 @@ pub fn forked() {
 /// A thread's context.
 pub fn prepare(context: &mut Context) {
     context.noted.vector = address(entry::rt_references);
+    context.noted.base = BASE.load(Relaxed);
     known::prepare(context);
     if context.noted.position == 0 {
         context.noted.position = APART;
@@ -78,29 +128,32 @@ pub fn next() -> Option<Noting> {
     }
     let mut place = PLACE.lock();
     if place.slot == 0 || place.used + LONGEST > REGION {
-        place.slot = slots::new_slot();
-        place.used = CONTEXT_BYTES;
-        slot(place.slot).state().store(slot_state::LOG, Release);
+        place.begin();
     }
-    let offset = region_offset(place.slot, slots::header().apart) + place.used;
+    let filter = known::filter();
+    let described = match (filter.is_some(), place.first) {
+        (true, _) => place.offset() / 8,
+        (_, true) => place.used / 8,
+        _ => place.offset() / 8 | ABSOLUTE,
+    };
     Some(Noting {
-        described: offset / 8,
+        described,
         ring: RING as u32,
         position: offset_of!(Context, noted.position) as u32,
         vector: offset_of!(Context, noted.vector) as u32,
         reads_fs: ON.load(Relaxed) == 3,
-        wide_masks: WIDE_MASKS.load(Relaxed) != 0,
-        filter: known::filter(),
+        wide_masks: slots::header().options & option::WIDE_MASKS != 0,
+        filter,
     })
 }
 
-/// Describes a block that was just translated as [`next`] said. Returns where, as in a block's head.
+/// Describes a block that was just translated as [`next`] said. Returns where, if that is not in its head.
 pub fn describe(pc: u64, built: &block::Block) -> Option<u64> {
     if built.words == 0 {
         return None;
     }
     let mut place = PLACE.lock();
-    let offset = region_offset(place.slot, slots::header().apart) + place.used;
+    let offset = place.offset();
     let at = slots::context_at(place.slot) + place.used;
     let counts = u64::from(built.insns)
         | (u64::from(built.guest_len) & 0xffff) << 32
@@ -118,7 +171,7 @@ pub fn describe(pc: u64, built: &block::Block) -> Option<u64> {
         }
     }
     place.used += (16 + u64::from(built.guest_len)).next_multiple_of(8);
-    Some(offset / 8)
+    known::on().then_some(offset / 8)
 }
 
 /// Where the head of the thread's last block is.

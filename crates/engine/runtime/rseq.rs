@@ -35,7 +35,8 @@ pub fn start(allowed: bool) {
         | option::REQUESTS
         | option::REFERENCES
         | option::ALLOCATIONS
-        | option::READS_FS;
+        | option::READS_FS
+        | option::WIDE_MASKS;
     SERVED.store(allowed && slots::header().options & !native == 0, Relaxed);
 }
 

@@ -28,6 +28,8 @@ pub const ALLOCATIONS: u32 = 1 << 24;
 pub const FILTERED: u32 = 1 << 25;
 /// Programs may read their FS base (`rdfsbase`).
 pub const READS_FS: u32 = 1 << 21;
+/// Masks of AVX-512 have 64 bits (AVX512BW), not 16; with [`REFERENCES`].
+pub const WIDE_MASKS: u32 = 1 << 27;
 /// The CPU has `rorx` (BMI2): see `xlate::entry::emit_entry`.
 pub const ROTATES: u32 = 1 << 16;
 /// The CPU's `loop` is fast: see there, too.
@@ -50,6 +52,7 @@ const _: () = {
         ALLOCATIONS,
         FILTERED,
         READS_FS,
+        WIDE_MASKS,
         ROTATES,
         LOOPS,
     ];

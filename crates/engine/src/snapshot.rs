@@ -49,8 +49,10 @@ pub mod piece {
     pub const LOG: usize = 7;
     /// Entries for indirect branches.
     pub const ENTRIES: usize = 8;
+    /// With noted references: where the blocks are described that heads name (`xlate::references`).
+    pub const DESCRIBED: usize = 9;
     /// Hot code of area *k* is piece `AREAS + 2 * k`, cold code the next.
-    pub const AREAS: usize = 9;
+    pub const AREAS: usize = 10;
 }
 
 /// A run of bytes: in the process (an address) or in the file (an offset).

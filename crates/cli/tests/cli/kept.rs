@@ -1,8 +1,10 @@
 //! Directories of kept translations that cannot be executed from, written to, or hold enough: output and count are the
 //! same, and what can be kept is.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::memory::built;
 use crate::support::{code, stderr, stdout, truecount, virtual_pmu};
 
 /// Three runs, the first without kept translations, on a file system that is mounted as the first argument says and
@@ -68,5 +70,165 @@ fn the_file_system_of_kept_translations_is_in_no_count() {
         let notes = before["notes"].to_string();
         let said = notes.contains("translations are not kept");
         assert_eq!(said, first.contains("ro"), "{first}: {notes}");
+    }
+}
+
+/// Runs truecount with translations kept in this directory; its standard output.
+fn kept_in(cache: &Path, arguments: &[&str]) -> String {
+    let output = truecount(arguments)
+        .env("XDG_CACHE_HOME", cache)
+        .env_remove("TRUECOUNT_NO_CACHE")
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{arguments:?}: {}", stderr(&output));
+    stdout(&output)
+}
+
+/// An empty directory that translations can be kept in.
+fn empty(directory: &Path, name: &str) -> PathBuf {
+    let path = directory.join(name);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir(&path).unwrap();
+    path
+}
+
+/// Code that adds to one event of the tree's nodes is not taken for code that adds to another one.
+#[test]
+fn each_event_of_the_tree_has_translations_of_its_own() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let cache = empty(directory.path(), "cache");
+    let events = [
+        "branches:u",
+        "conditional-branches:u",
+        "indirect-branches:u",
+        "calls:u",
+        "returns:u",
+        "loads:u",
+        "stores:u",
+        "vector-instructions:u",
+    ];
+    for event in events {
+        let events = format!("--event=instructions:u,{event}");
+        let tree = |how: &[&str]| {
+            let words = ["run", "--deterministic", "--json", &events];
+            let text = kept_in(
+                &cache,
+                &[&words[..], how, &["--", "expr", "1", "=", "1"]].concat(),
+            );
+            let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+            document["calls"].clone()
+        };
+        let fresh = tree(&["--calls", "--no-cache"]);
+        assert!(
+            fresh["functions"]
+                .as_array()
+                .is_some_and(|all| all.len() > 10),
+            "{event}"
+        );
+        for _ in 0..2 {
+            assert!(tree(&["--calls"]) == fresh, "{event}");
+        }
+    }
+}
+
+/// `inside` is in the middle of `outer`.
+const PARTS: &str = r#"
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+volatile long sum;
+static volatile char bytes[1 << 16];
+__attribute__((noinline)) void add(int n) { for (int i = 0; i < n; i++) sum += i; }
+__attribute__((noinline)) void touch(int n) { for (int i = 0; i < n; i += 64) bytes[i]++; }
+void outer(void);
+__asm__(".globl outer, inside\n .type outer, @function\n .type inside, @function\n"
+        "outer: push %rax\n mov sum(%rip), %rcx\n"
+        "inside: inc %rcx\n mov %rcx, sum(%rip)\n pop %rax\n ret\n"
+        ".size inside, .-inside\n .size outer, .-outer\n");
+int main(int count, char **words) {
+    add(100); touch(5000);
+    for (int i = 0; i < 10; i++) outer();
+    if (count > 1) {
+        pid_t child = fork();
+        if (!child) { touch(300); add(7); execl(words[0], words[0], NULL); }
+        waitpid(child, NULL, 0);
+        child = fork();
+        if (!child) { add(77); touch(777); _exit(0); }
+        waitpid(child, NULL, 0);
+    }
+    printf("%ld\n", sum);
+    return 0;
+}
+"#;
+
+/// What noted references name is kept with the code, and code that was translated where other functions were chosen
+/// is used without their questions, and with those of the ones that are chosen now.
+#[test]
+fn references_and_chosen_functions_are_the_same_with_kept_translations() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = built(directory.path(), PARTS, &["-O1", "-no-pie"]) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let warm = empty(directory.path(), "warm");
+    let cases: [&[&str]; 6] = [
+        &["--cache-sim=yes"],
+        &[
+            "--cache-sim=yes",
+            "--branch-sim=yes",
+            "--trace-children=yes",
+        ],
+        &["--cache-sim=yes", "--toggle-collect=add"],
+        &["--cache-sim=yes", "--toggle-collect=outer"],
+        &["--cache-sim=yes", "--toggle-collect=inside"],
+        &["--toggle-collect=touch"],
+    ];
+    // What a run leaves, whatever the order of functions: that of their translations.
+    let files = |cache: &Path, case: &[&str], words: &[&str]| {
+        let left = empty(directory.path(), "left");
+        let out = format!("--callgrind-out-file={}/%p", left.display());
+        let tool = [
+            "valgrind",
+            "-q",
+            "--tool=callgrind",
+            "--compress-strings=no",
+        ];
+        let plain = ["--compress-pos=no", &out, program];
+        kept_in(cache, &[&tool[..], case, &plain, words].concat());
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(left).unwrap() {
+            let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.retain(|line| !line.starts_with("pid:"));
+            lines.sort();
+            found.push(lines.join("\n"));
+        }
+        found.sort();
+        found
+    };
+    for round in 0..2 {
+        for case in cases {
+            for words in [&[][..], &["children"]] {
+                let cold = files(&empty(directory.path(), "cold"), case, words);
+                assert!(!cold.is_empty(), "{case:?}");
+                let same = files(&warm, case, words) == cold;
+                assert!(same, "{case:?} {words:?}, round {round}");
+            }
+        }
+        let kept = std::fs::read_dir(warm.join("truecount")).unwrap();
+        let names = kept.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        // With and without a simulation.
+        assert_eq!(
+            names
+                .filter(|name| name.starts_with("translation-"))
+                .count(),
+            2
+        );
     }
 }

@@ -102,9 +102,15 @@ pub unsafe fn place(fd: u64, piece: Piece, at: u64, prot: u64) -> bool {
     // MAP_PRIVATE | MAP_FIXED over memory of ours.
     // SAFETY: the caller's.
     let got = unsafe { sys::call(nr::MMAP, [at, piece.bytes, prot, 0x12, fd, piece.at]) };
-    if got == at as i64 {
-        return true;
-    }
+    // SAFETY: the caller's.
+    got == at as i64 || unsafe { read(fd, piece, at) }
+}
+
+/// Reads file bytes to `at`.
+///
+/// # Safety
+/// The memory there is the engine's, writable, and nothing refers to it.
+pub unsafe fn read(fd: u64, piece: Piece, at: u64) -> bool {
     let mut done = 0;
     while done < piece.bytes {
         let rest = piece.bytes - done;

@@ -6,7 +6,7 @@ use crate::cache::Cache;
 use crate::cache::kept::place_apart;
 use crate::snapshot::{Image, MAGIC, MAX_AREAS, MAX_IMAGES, PAGE, Piece, Prefix, SavedPage, piece};
 use crate::syscall_table as nr;
-use crate::{counts, sys};
+use crate::{counts, references, sys};
 use core::mem::size_of;
 
 /// A piece as a read-only table of its own.
@@ -61,6 +61,9 @@ pub(super) fn load(store: &mut Store, cache: &mut Cache, fd: u64) -> bool {
     ) else {
         return false;
     };
+    if references::on() && !references::adopt(fd, part(piece::DESCRIBED)) {
+        return false;
+    }
     if !cache.adopt(fd, &prefix) {
         return false;
     }

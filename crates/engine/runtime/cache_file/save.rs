@@ -5,7 +5,7 @@
 //! translated code. Every change made here leaves the process able to go on.
 
 use super::{Mapped, Store, page_hash, pages_of, words_of};
-use crate::block::NONE;
+use crate::block::{NONE, Near};
 use crate::cache::Cache;
 use crate::cache::kept::{FRESH, Kept, index_of, slot_of};
 use crate::counts;
@@ -15,6 +15,7 @@ use crate::layout::Context;
 use crate::lock::Mutex;
 use crate::log::{self, Entry};
 use crate::pages::{EXEC, Pages, WRITE};
+use crate::references;
 use crate::slots;
 use crate::snapshot::save as phase;
 use crate::snapshot::{Facts, Image, MAGIC, MAX_IMAGES, PIECES, Piece, Request, SavedPage, piece};
@@ -199,6 +200,12 @@ fn prepare(store: &mut Store, engine: &mut Engine, request: &mut Request) -> boo
         request.pieces[piece::LOG] = whole(&log);
         request.facts.counters = u64::from(counts::used());
     }
+    if references::on() {
+        let Some(described) = references::whole() else {
+            return false;
+        };
+        request.pieces[piece::DESCRIBED] = described;
+    }
     request.pieces[piece::OWNERS] = whole(&owners);
     request.pieces[piece::INDEX] = whole(&index);
     request.pieces[piece::PAGES] = whole(&pages);
@@ -289,7 +296,8 @@ fn assign(store: &Store, cache: &mut Cache, plan: &mut Plan) -> Table<u16> {
             Some(_) => false,
             None => true,
         };
-        let kept = block.valid && !block.hidden;
+        // Where the runtime is asked, it is in a run whose functions were chosen so.
+        let kept = block.valid && !block.hidden && block.hook == Near::NONE;
         if kept && inside && met && image != 0 && block.guest_len != 0 {
             cache.keep_links_inside(&block, mapped.start, mapped.end);
             owners.push(image);

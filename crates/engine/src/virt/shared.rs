@@ -14,6 +14,7 @@ use crate::layout::{
 };
 use crate::machine::{self, Machine};
 use crate::regions::{HOOKS, Hook, MAX_HOOKS};
+use crate::snapshot::hash;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -118,10 +119,9 @@ fn bits(options: &super::Options, blocks: bool, own_clock: bool) -> u32 {
 impl Shared {
     pub(super) fn new(options: &super::Options) -> Result<Self, LaunchError> {
         let plain = options.times.is_none();
-        // Hooks are in the code.
-        let regions = options.regions.as_ref();
-        let hooks = regions.is_some_and(|regions| regions.functions.is_some());
-        let kept = plain && options.references.is_none() && !hooks;
+        // Such code names records that are this run's, or asks at functions of libraries.
+        let own = option::FILTERED | option::ALLOCATIONS;
+        let kept = plain && references(options) & own == 0;
         let cache = options.cache.clone().filter(|_| kept);
         let own_clock = options.own_clock || options.in_turn;
         let totals = memfd(c"truecount-totals")?;
@@ -228,12 +228,12 @@ impl Shared {
     /// What decides which code is emitted.
     pub(super) fn emitted(&self) -> u64 {
         let header = self.header();
-        // Options end below bit 24, components of the state below 20.
-        let [a, b, c, d] = header.tree.events.map(u64::from);
-        u64::from(header.options)
-            | u64::from(header.shown.components) << 32
-            | (a | b << 4) << 24
-            | (c | d << 4) << 56
+        let words = [header.options, header.shown.components];
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        for event in header.tree.events {
+            bytes.extend(event.to_le_bytes());
+        }
+        hash(0, &bytes)
     }
 
     /// A program has replaced another one.
@@ -378,6 +378,10 @@ fn references(options: &super::Options) -> u32 {
     let bit = |on, bit| if on { bit } else { 0 };
     option::REFERENCES
         | bit(reads_fs, option::READS_FS)
+        | bit(
+            std::arch::is_x86_feature_detected!("avx512bw"),
+            option::WIDE_MASKS,
+        )
         | bit(references.allocations, option::ALLOCATIONS)
         | bit(
             references.filtered && options.regions.is_none() && options.calls.is_none(),

@@ -3,7 +3,7 @@
 //! In front of an instruction that touches memory, translated code writes the values of the registers that its
 //! addresses are made of ([`Words`]) into a ring in the thread's region; displacements, sizes and what is done follow
 //! from the instruction's bytes, and are added by who reads the ring (`virt::references`). A block begins with a
-//! *head* word, which says where its code is described (low 48 bits: offset in the totals file, in words) and, in the
+//! *head* word, which says where its code is described (low 48 bits, see [`described`]) and, in the
 //! high 16 bits, how it was left: 0 as a whole, else one more than the instructions executed.
 //!
 //! The ring has [`CHUNKS`] parts of [`CHUNK`] words. A block begins only where bits 8 to 15 of the word's number are
@@ -43,6 +43,8 @@ pub struct Ring {
     pub read: AtomicU32,
     /// … and where what was filled ends, by the part's number.
     pub ends: [AtomicU32; CHUNKS as usize],
+    /// Where its process' first descriptions are: offset in the totals file, in words.
+    pub base: u64,
     /// Entry of the runtime for a ring without room.
     pub vector: u64,
     /// With `option::FILTERED`: what its tables need.
@@ -356,10 +358,23 @@ pub(super) fn has_vector_index(insn: &Insn) -> bool {
     }
 }
 
+/// In a head: what follows is an offset in the totals file. Without it, it is one from [`Ring::base`] on: so code that is
+/// kept for other runs names its descriptions.
+pub const ABSOLUTE: u64 = 1 << 46;
+
+/// Where the block of a head is described: offset in the totals file, in words.
+pub fn described(head: u64, base: u64) -> u64 {
+    let place = head & ((1 << 48) - 1);
+    match place & ABSOLUTE {
+        0 => base + place,
+        _ => place & !ABSOLUTE,
+    }
+}
+
 /// How a run notes references.
 #[derive(Clone, Copy, Debug)]
 pub struct Noting {
-    /// Where the block is going to be described: offset in the totals file, in words.
+    /// Where the block is going to be described, as a head says it ([`described`]).
     pub described: u64,
     /// Where the ring is in the thread's region.
     pub ring: u32,

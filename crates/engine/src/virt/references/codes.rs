@@ -36,10 +36,9 @@ impl<'a> Codes<'a> {
         }
     }
 
-    /// The number of the block that a head names.
+    /// The number of the block that is described there: offset in the totals file, in words.
     #[inline]
-    pub(super) fn find(&mut self, head: u64) -> Option<u32> {
-        let described = head & ((1 << 48) - 1);
+    pub(super) fn find(&mut self, described: u64) -> Option<u32> {
         let place = described as usize % RECENT;
         if let Some(&(known, number)) = self.recent.get(place)
             && known == described

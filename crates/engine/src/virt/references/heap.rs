@@ -9,7 +9,7 @@ use super::reader::Ring;
 use crate::heap::{HEAP, WHAT, word};
 use crate::layout::Context;
 use crate::xlate::known::Record;
-use crate::xlate::references::{APART, CHUNK, CHUNKS, MARK};
+use crate::xlate::references::{APART, CHUNK, CHUNKS, MARK, described};
 use std::mem::offset_of;
 
 /// What a thread says of the heap.
@@ -159,7 +159,7 @@ impl Scout {
         buffer.clear();
         buffer.resize(long as usize, 0);
         ring.copy(self.at as usize, buffer);
-        let mut at = 0;
+        let (base, mut at) = (ring.base(), 0);
         // (Of the last block nothing but its head may be written yet.)
         while let Some(&head) = buffer.get(at) {
             if head & MARK != 0 {
@@ -173,7 +173,7 @@ impl Scout {
                 at += 1 + Record(head).words();
                 continue;
             };
-            let code = codes.find(head);
+            let code = codes.find(described(head, base));
             let Some(code) = code.and_then(|code| codes.get(code)) else {
                 break; // who reads the part finds that, too
             };

@@ -10,7 +10,7 @@ use crate::virt::context::MappedBytes;
 use crate::virt::futex;
 use crate::virt::shared::Shared;
 use crate::xlate::known;
-use crate::xlate::references::{APART, CHUNK, CHUNKS, MARK, RING as RING_WORDS};
+use crate::xlate::references::{APART, CHUNK, CHUNKS, MARK, RING as RING_WORDS, described};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::mem::offset_of;
@@ -84,6 +84,12 @@ impl Ring {
     pub(super) fn load(&self, at: usize) -> u32 {
         let word = self.context.atomic(at);
         word.map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    /// What its heads count from: see [`described`].
+    pub(super) fn base(&self) -> u64 {
+        let half = |at| u64::from(self.load(offset_of!(Context, noted.base) + at));
+        half(0) | half(4) << 32
     }
 
     /// Words of the ring.
@@ -211,7 +217,8 @@ impl Rings<'_> {
             let mut scout = ring.scout.unwrap_or_else(|| {
                 let mut words = ring.heap;
                 // What was said behind the block that was kept for later.
-                let kept = ring.last.first().and_then(|&head| self.codes.find(head));
+                let kept = ring.last.first().map(|&head| described(head, ring.base()));
+                let kept = kept.and_then(|place| self.codes.find(place));
                 let kept = kept.and_then(|code| self.codes.get(code));
                 let marks = ring.last.get(kept.map_or(0, |code| code.words)..);
                 let marks = marks.unwrap_or(&[]).iter();
@@ -264,6 +271,7 @@ impl Rings<'_> {
     }
 
     fn read(&mut self, slot: u32, ring: &mut Ring) {
+        let base = ring.base();
         let Ring {
             context,
             ring: words,
@@ -285,7 +293,7 @@ impl Rings<'_> {
         while *read != *upto {
             let part = *read % CHUNKS;
             let end = load(offset_of!(Context, noted.ends) + 4 * part as usize);
-            self.part(thread, words, (part, end), (last, heap), true);
+            self.part(thread, (words, base), (part, end), (last, heap), true);
             *read = read.wrapping_add(1);
             if let Some(word) = atomic(offset_of!(Context, noted.read)) {
                 word.store(*read, Ordering::Release);
@@ -295,8 +303,8 @@ impl Rings<'_> {
         if *ending {
             let part = *read % CHUNKS;
             let end = load(offset_of!(Context, noted.position));
-            self.part(thread, words, (part, end), (last, heap), whole);
-            self.last(thread, last);
+            self.part(thread, (words, base), (part, end), (last, heap), whole);
+            self.last(thread, last, base);
             let mut sink = self
                 .sink
                 .sink
@@ -310,7 +318,7 @@ impl Rings<'_> {
     fn part(
         &mut self,
         thread: Thread,
-        ring: &MappedBytes,
+        (ring, base): (&MappedBytes, u64),
         (part, end): (u32, u32),
         (last, heap): (&mut Vec<u64>, &mut Words),
         whole: bool,
@@ -349,7 +357,10 @@ impl Rings<'_> {
                 rest = rest.get(1..).unwrap_or(&[]);
                 continue;
             }
-            let Some(code) = known.take().or_else(|| self.codes.find(head)) else {
+            let own = known
+                .take()
+                .or_else(|| self.codes.find(described(head, base)));
+            let Some(code) = own else {
                 self.lost += 1;
                 break;
             };
@@ -362,7 +373,7 @@ impl Rings<'_> {
                 }
                 break;
             };
-            known = self.codes.find(following);
+            known = self.codes.find(described(following, base));
             let next = known.and_then(|next| self.codes.get(next));
             let next = next.map(|code| code.pc);
             if let Some(code) = self.codes.get(code) {
@@ -385,12 +396,12 @@ impl Rings<'_> {
     }
 
     /// The block that nothing follows.
-    fn last(&mut self, thread: Thread, words: &[u64]) {
+    fn last(&mut self, thread: Thread, words: &[u64], base: u64) {
         let Some(&head) = words.first() else { return };
         let sink = self.sink.clone();
         let mut sink = sink.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.turn(thread);
-        let code = self.codes.find(head);
+        let code = self.codes.find(described(head, base));
         if let Some(code) = code.and_then(|code| self.codes.get(code)) {
             let (done, interrupted) = left(head, code);
             let words = words.get(..code.words).unwrap_or(words);
