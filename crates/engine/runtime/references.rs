@@ -134,7 +134,7 @@ pub fn next() -> Option<Noting> {
     let described = match (filter.is_some(), place.first) {
         (true, _) => place.offset() / 8,
         (_, true) => place.used / 8,
-        _ => place.offset() / 8 | ABSOLUTE,
+        _ => (place.offset() / 8) | ABSOLUTE,
     };
     Some(Noting {
         described,

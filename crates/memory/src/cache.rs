@@ -12,9 +12,12 @@ use crate::{By, Kind, Reference};
 /// One cache.
 #[derive(Clone, Debug)]
 pub struct Cache {
-    /// Block numbers, most recently used first in each set; 0: none (block 0 is never referenced by programs).
-    tags: Box<[u64]>,
-    ways: usize,
+    /// The most recently used block of each set; 0: none (block 0 is never referenced by programs).
+    front: Box<[u64]>,
+    /// The others of each, more recently used ones first.
+    behind: Box<[u64]>,
+    /// How many those are.
+    others: usize,
     line_bits: u32,
     set_mask: u64,
 }
@@ -23,10 +26,11 @@ impl Cache {
     /// An empty one.
     pub fn new(geometry: Geometry) -> Self {
         let sets = geometry.sets();
-        let ways = geometry.ways as usize;
+        let others = (geometry.ways as usize).saturating_sub(1);
         Self {
-            tags: vec![0; (sets as usize).saturating_mul(ways)].into_boxed_slice(),
-            ways,
+            front: vec![0; sets as usize].into_boxed_slice(),
+            behind: vec![0; (sets as usize).saturating_mul(others)].into_boxed_slice(),
+            others,
             line_bits: geometry.line.trailing_zeros(),
             set_mask: sets.saturating_sub(1),
         }
@@ -35,19 +39,26 @@ impl Cache {
     /// A block is referenced; whether it missed.
     #[inline]
     fn block(&mut self, block: u64) -> bool {
-        let start = (block & self.set_mask) as usize * self.ways;
-        let Some(set) = self.tags.get_mut(start..start + self.ways) else {
+        !self.is_in_front(block) && self.block_behind(block)
+    }
+
+    /// Its set's most recently used one: referenced again, it leaves everything as it is.
+    #[inline]
+    fn is_in_front(&self, block: u64) -> bool {
+        self.front.get((block & self.set_mask) as usize) == Some(&block)
+    }
+
+    /// As [`Cache::block`], for one that is not in front.
+    fn block_behind(&mut self, block: u64) -> bool {
+        let set = (block & self.set_mask) as usize;
+        let start = set * self.others;
+        let others = self.behind.get_mut(start..start + self.others);
+        let (Some(front), Some(others)) = (self.front.get_mut(set), others) else {
             return false;
         };
-        let Some((front, behind)) = set.split_first_mut() else {
-            return false;
-        };
-        if *front == block {
-            return false;
-        }
         // Those that were in front of it move back by one.
         let mut moved = std::mem::replace(front, block);
-        for place in behind {
+        for place in others {
             std::mem::swap(place, &mut moved);
             if moved == block {
                 return false;
@@ -58,9 +69,9 @@ impl Cache {
 
     /// A block is there; nothing moves.
     fn has(&self, block: u64) -> bool {
-        let start = (block & self.set_mask) as usize * self.ways;
-        let set = self.tags.get(start..start + self.ways);
-        set.is_some_and(|set| set.contains(&block))
+        let start = (block & self.set_mask) as usize * self.others;
+        let others = self.behind.get(start..start + self.others);
+        self.is_in_front(block) || others.is_some_and(|others| others.contains(&block))
     }
 
     /// Bytes are referenced; whether any of their lines missed.
@@ -247,6 +258,34 @@ impl Caches {
             self.prefetch(address, size, by);
         }
         level
+    }
+
+    /// Whether a line of instructions is the most recently used one of its set in the first level: executed again, it
+    /// leaves everything as it is where nothing is beside the two levels.
+    #[inline]
+    pub fn is_next(&self, line: u64) -> bool {
+        self.i1.is_in_front(line)
+    }
+
+    /// The same for a reference to data that is in one line.
+    #[inline]
+    pub fn is_in_front(&self, address: u64, size: u32) -> bool {
+        let bits = self.d1.line_bits;
+        let last = address.wrapping_add(u64::from(size.max(1) - 1)) >> bits;
+        address >> bits == last && self.d1.is_in_front(last)
+    }
+
+    /// As [`Caches::meet_data`], where nothing is beside the two levels.
+    #[inline(never)]
+    pub fn meet_plain(&mut self, address: u64, size: u32) -> Level {
+        let size = size.min(self.longest);
+        if !self.d1.reference(address, size) {
+            Level::First
+        } else if self.ll.reference(address, size) {
+            Level::Memory
+        } else {
+            Level::Last
+        }
     }
 
     /// After a reference to data. What the first level has stays in its place there; what it has not comes in as if it

@@ -7,11 +7,11 @@ use super::lines::{Allocated, Lines};
 use super::locality::{Counted, Order, together};
 use super::modelled::Modelled;
 use super::paths::Paths;
-use super::shared::share;
+use super::shared::{share, shared};
 use super::site::Site;
 use super::{
     Facts, InstructionTranslations, Level, Memory, Missed, Model, Predicted, Prefetched,
-    SecondLevel, SharedBy, SharedLine, Size, Translations, Wanted,
+    SecondLevel, Size, Translations, Wanted,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -19,9 +19,6 @@ use truecount_engine::virt::references::{
     Code, Executed, Heap, Marked, Run, Sink, Thread, Unknown,
 };
 use truecount_memory::{Beside, BesideMisses, Kind, Moment, Prefetch, Sharing, Touched};
-
-/// Shared lines that are told.
-const SHARED: usize = 100;
 
 /// Which part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -101,6 +98,8 @@ pub(super) struct Gathering {
     threads: Vec<Of>,
     by_slot: HashMap<u32, usize>,
     paths: Option<Paths>,
+    /// Nothing is wanted but the caches of the first and the last level, and branches.
+    is_plain: bool,
     /// Whose turn it is.
     now: usize,
     lost: u32,
@@ -115,6 +114,7 @@ impl Gathering {
     pub(super) fn new(wanted: Wanted) -> Self {
         Self {
             paths: wanted.paths.then(Paths::new),
+            is_plain: wanted.is_plain(),
             wanted,
             spaces: Vec::new(),
             tables: Vec::new(),
@@ -242,7 +242,14 @@ impl Gathering {
             missing: unknown.iter().map(missed).collect(),
             lost: self.lost,
             model: self.model(&costs),
-            sharing: self.wanted.sharing.then(|| self.shared(tids)),
+            sharing: self.wanted.sharing.then(|| {
+                shared(
+                    self.spaces
+                        .iter()
+                        .map(|space| (space.memory, &space.sharing)),
+                    tids,
+                )
+            }),
             locality: self.wanted.locality.then(|| {
                 let threads = self.threads.iter();
                 together(threads.filter_map(|of| Some((tids(of.thread.slot), of.order.as_ref()?))))
@@ -323,37 +330,6 @@ impl Gathering {
             indirect: predicted(costs.indirect, costs.indirect_wrong),
             estimated_cycles: costs.estimated_cycles(),
         })
-    }
-
-    fn shared(&self, tids: &dyn Fn(u32) -> u32) -> Vec<SharedLine> {
-        let mut lines: Vec<SharedLine> = self
-            .spaces
-            .iter()
-            .flat_map(|space| {
-                let shared = space.sharing.shared().into_iter();
-                shared.map(|line| (space.memory, line))
-            })
-            .map(|(memory, line)| SharedLine {
-                memory,
-                data: None,
-                address: line.line,
-                false_sharing: line.is_false(),
-                references: line.references(),
-                threads: line
-                    .threads
-                    .iter()
-                    .map(|&(slot, used)| SharedBy {
-                        tid: tids(slot),
-                        read: used.read,
-                        written: used.written,
-                        references: used.references,
-                    })
-                    .collect(),
-            })
-            .collect();
-        lines.sort_by_key(|line| (std::cmp::Reverse(line.references), line.address));
-        lines.truncate(SHARED);
-        lines
     }
 }
 
@@ -437,7 +413,14 @@ impl Sink for Gathering {
             return;
         };
         let model = self.wanted.model.as_ref();
-        let site = site.get_or_insert_with(|| Box::new(Site::new(executed.code, model)));
+        let branches = !self.wanted.without_branches;
+        let site = site.get_or_insert_with(|| Box::new(Site::new(executed.code, model, branches)));
+        if self.is_plain
+            && let Some(modelled) = &mut now.modelled
+            && site.goes_on(executed, modelled)
+        {
+            return;
+        }
         let touched = self.wanted.facts.then_some(Lines {
             touched: &mut space.touched,
             heap: self.wanted.data.then_some(&mut space.allocated.heap),

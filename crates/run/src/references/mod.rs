@@ -9,6 +9,7 @@ mod lines;
 mod locality;
 mod modelled;
 mod paths;
+mod quick;
 mod shared;
 mod site;
 mod step;
@@ -41,6 +42,8 @@ pub struct Wanted {
     pub model: Option<Machine>,
     /// The name of the CPU that it has the sizes of.
     pub cpu: Option<&'static str>,
+    /// With the model: branches are none of it.
+    pub without_branches: bool,
     /// With the model: a second level, translations of pages, a prefetcher, another predictor.
     pub beside: Beside,
     /// Lines that several threads use are looked for.

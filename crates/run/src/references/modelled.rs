@@ -1,7 +1,8 @@
 //! A thread in the model: its caches and predictors, and what it met since somebody asked.
 
+use super::Wanted;
 use super::costs::{Simulated, place};
-use truecount_memory::{Beside, Branches, Caches, Kind, Level, Machine};
+use truecount_memory::{Beside, Branches, Caches, Kind, Level, Machine, Prefetch};
 
 /// What one thread meets in the model: its own caches and predictors.
 pub(super) struct Modelled {
@@ -24,6 +25,21 @@ impl Modelled {
             fetched: u64::MAX,
             met: Simulated::default(),
         }
+    }
+
+    /// Whether lines of instructions that are executed one after the other are all in front of their sets, so that nothing
+    /// changes by it but which of them was the last.
+    #[inline]
+    pub(super) fn goes_on(&mut self, lines: impl Iterator<Item = u64>) -> bool {
+        let mut fetched = self.fetched;
+        for line in lines {
+            if line != fetched && !self.caches.is_next(line) {
+                return false;
+            }
+            fetched = line;
+        }
+        self.fetched = fetched;
+        true
     }
 
     /// A miss is met: `first` is the place of its first level.
@@ -71,5 +87,23 @@ pub(super) fn misses(kind: Kind) -> usize {
     match kind {
         Kind::Store => place::WRITE_L1,
         Kind::Load | Kind::Modify => place::READ_L1,
+    }
+}
+
+impl Wanted {
+    /// A model of nothing but the caches of the first and the last level, and branches; and nothing else.
+    pub(super) fn is_plain(&self) -> bool {
+        let Beside {
+            l2,
+            tlb,
+            itlb,
+            prefetch,
+            predictor: _,
+        } = &self.beside;
+        let two_levels = l2.is_none() && tlb.is_none() && itlb.is_none();
+        self.model.is_some()
+            && two_levels
+            && *prefetch == Prefetch::None
+            && !(self.facts || self.sharing || self.locality)
     }
 }

@@ -6,6 +6,7 @@
 use super::costs::{Costs, Simulated, place};
 use super::lines::Lines;
 use super::modelled::{Modelled, misses, references};
+use super::quick::Quick;
 use super::step::{Found, Known, Step, What, add, is_taken, kind_of, touch};
 use std::ops::Range;
 use truecount_engine::virt::references::{Branch, Code, Executed, Form, Run, Unknown};
@@ -15,6 +16,8 @@ use truecount_memory::{By, Kind, Level, Machine, Near, aligned_bits};
 pub(super) struct Site {
     steps: Box<[Step]>,
     found: Box<[Found]>,
+    /// For most of its executions in the model.
+    quick: Option<Quick>,
     /// What it always meets, where it is executed as a whole: places of `Simulated`, and how often.
     always: Box<[(usize, u64)]>,
     /// Executed as a whole.
@@ -31,8 +34,8 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// Of a block; with a `model`, what that needs.
-    pub(super) fn new(code: &Code, model: Option<&Machine>) -> Self {
+    /// Of a block; with a `model`, what that needs. Without `branches` they are no part of it.
+    pub(super) fn new(code: &Code, model: Option<&Machine>, branches: bool) -> Self {
         let mut steps = Vec::with_capacity(2 * code.instructions.len());
         let mut line = u64::MAX;
         for (number, instruction) in code.instructions.iter().enumerate() {
@@ -79,10 +82,10 @@ impl Site {
                 }
             }
             match instruction.branch {
-                Branch::Conditional { target } => {
+                Branch::Conditional { target } if branches => {
                     step(What::Conditional, none, 0, false, constant(target));
                 }
-                Branch::Indirect if model.is_some() => {
+                Branch::Indirect if branches && model.is_some() => {
                     step(What::Indirect, none, 0, false, Form::default());
                 }
                 _ => {}
@@ -103,7 +106,12 @@ impl Site {
             }
         }
         let always = always.into_iter().enumerate();
+        let quick = model.and_then(|machine| {
+            let bits = machine.i1.line.trailing_zeros();
+            Quick::new(code, &steps, bits)
+        });
         Self {
+            quick,
             always: always.filter(|(_, times)| *times != 0).collect(),
             found: vec![Found::default(); steps.len()].into_boxed_slice(),
             steps: steps.into_boxed_slice(),
@@ -124,20 +132,41 @@ impl Site {
         touched: Option<Lines<'_>>,
         model: Option<&mut Modelled>,
     ) {
-        if executed.done == self.instructions.len() {
-            self.whole += 1;
-        } else {
-            if self.left.is_empty() {
-                self.left = vec![0; self.instructions.len()].into_boxed_slice();
-            }
-            if let Some(left) = self.left.get_mut(executed.done) {
-                *left += 1;
-            }
-        }
+        self.executed(executed.done);
         match (touched, model) {
             (Some(mut touched), None) => self.touch(executed, &mut touched),
             (touched, Some(model)) => self.model(executed, touched, model),
             (None, None) => {}
+        }
+    }
+
+    /// As [`Site::execute`], for a model of nothing but the caches of the first and the last level, and branches. `false`:
+    /// nothing was done, and it has to be executed so.
+    #[inline]
+    pub(super) fn goes_on(&mut self, executed: &Executed<'_>, model: &mut Modelled) -> bool {
+        if executed.reached() != executed.done {
+            return false;
+        }
+        let quick = self.quick.as_ref();
+        let done = quick.is_some_and(|quick| quick.execute(executed, &mut self.found, model));
+        if done {
+            self.executed(executed.done);
+        }
+        done
+    }
+
+    /// It was, up to there.
+    #[inline]
+    fn executed(&mut self, done: usize) {
+        if done == self.instructions.len() {
+            self.whole += 1;
+            return;
+        }
+        if self.left.is_empty() {
+            self.left = vec![0; self.instructions.len()].into_boxed_slice();
+        }
+        if let Some(left) = self.left.get_mut(done) {
+            *left += 1;
         }
     }
 

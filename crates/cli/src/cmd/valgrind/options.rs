@@ -119,6 +119,7 @@ impl Options {
             // A process that shares its parent's memory (`vfork`) is one of its own.
             threads: true,
             model: Some(self.simulated_caches()),
+            without_branches: !self.branch_sim,
             paths: self.tool == Tool::Callgrind,
             ..Wanted::default()
         })

@@ -15,11 +15,32 @@ const RECENT: usize = 1 << 14;
 /// Bytes of a description that are read at once: those of most blocks.
 const AT_ONCE: usize = 256;
 
+/// A block that a head names.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    /// Where it is described.
+    described: u64,
+    /// Address of its first instruction.
+    pub(super) pc: u64,
+    /// Its number.
+    pub(super) number: u32,
+    /// Words that it notes, the head included.
+    pub(super) words: u32,
+}
+
+/// None.
+const NOTHING: Known = Known {
+    described: u64::MAX,
+    pc: 0,
+    number: 0,
+    words: 0,
+};
+
 /// Every block so far.
 pub(super) struct Codes<'a> {
     shared: &'a Shared,
     known: HashMap<u64, u32>,
-    recent: Box<[(u64, u32)]>,
+    recent: Box<[Known]>,
     /// By number; none: its description makes no sense.
     codes: Vec<Option<Code>>,
     factory: InstructionInfoFactory,
@@ -30,7 +51,7 @@ impl<'a> Codes<'a> {
         Self {
             shared,
             known: HashMap::new(),
-            recent: vec![(u64::MAX, 0); RECENT].into_boxed_slice(),
+            recent: vec![NOTHING; RECENT].into_boxed_slice(),
             codes: Vec::new(),
             factory: InstructionInfoFactory::new(),
         }
@@ -39,18 +60,32 @@ impl<'a> Codes<'a> {
     /// The number of the block that is described there: offset in the totals file, in words.
     #[inline]
     pub(super) fn find(&mut self, described: u64) -> Option<u32> {
-        let place = described as usize % RECENT;
-        if let Some(&(known, number)) = self.recent.get(place)
-            && known == described
-        {
-            return Some(number);
+        self.block(described).map(|known| known.number)
+    }
+
+    /// The block that is described there.
+    #[inline]
+    pub(super) fn block(&mut self, described: u64) -> Option<Known> {
+        match self.recent.get(described as usize % RECENT) {
+            Some(known) if known.described == described => Some(*known),
+            _ => self.block_anew(described),
         }
+    }
+
+    #[inline(never)]
+    fn block_anew(&mut self, described: u64) -> Option<Known> {
         let number = self.look_up(described)?;
-        self.get(number)?;
-        if let Some(recent) = self.recent.get_mut(place) {
-            *recent = (described, number);
+        let code = self.get(number)?;
+        let known = Known {
+            described,
+            pc: code.pc,
+            number,
+            words: code.words as u32,
+        };
+        if let Some(recent) = self.recent.get_mut(described as usize % RECENT) {
+            *recent = known;
         }
-        Some(number)
+        Some(known)
     }
 
     #[inline]

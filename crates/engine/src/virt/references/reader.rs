@@ -359,13 +359,12 @@ impl Rings<'_> {
             }
             let own = known
                 .take()
-                .or_else(|| self.codes.find(described(head, base)));
-            let Some(code) = own else {
+                .or_else(|| self.codes.block(described(head, base)));
+            let Some(own) = own else {
                 self.lost += 1;
                 break;
             };
-            let length = self.codes.get(code).map_or(1, |code| code.words);
-            let (words, behind) = rest.split_at(length.min(rest.len()));
+            let (words, behind) = rest.split_at((own.words as usize).min(rest.len()));
             let marks = behind.iter().take_while(|&&head| head & MARK != 0).count();
             let Some(&following) = behind.get(marks) else {
                 if whole {
@@ -373,10 +372,9 @@ impl Rings<'_> {
                 }
                 break;
             };
-            known = self.codes.find(described(following, base));
-            let next = known.and_then(|next| self.codes.get(next));
-            let next = next.map(|code| code.pc);
-            if let Some(code) = self.codes.get(code) {
+            known = self.codes.block(described(following, base));
+            let next = known.map(|next| next.pc);
+            if let Some(code) = self.codes.get(own.number) {
                 let (done, interrupted) = left(head, code);
                 sink.executed(
                     thread,

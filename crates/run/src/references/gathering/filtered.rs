@@ -15,7 +15,7 @@ impl Gathering {
         let table = self.tables.get_mut(now.table)?;
         let space = self.spaces.get_mut(now.space)?;
         let site = table.sites.place(code.number as usize)?;
-        let site = site.get_or_insert_with(|| Box::new(Site::new(code, None)));
+        let site = site.get_or_insert_with(|| Box::new(Site::new(code, None, true)));
         let touched = Lines {
             touched: &mut space.touched,
             heap: self.wanted.data.then_some(&mut space.allocated.heap),
@@ -32,6 +32,7 @@ impl Gathering {
         let Wanted {
             facts,
             data: _,
+            without_branches: _,
             threads: _,
             model,
             cpu: _,
