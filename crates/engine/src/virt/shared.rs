@@ -378,10 +378,7 @@ fn references(options: &super::Options) -> u32 {
     let bit = |on, bit| if on { bit } else { 0 };
     option::REFERENCES
         | bit(reads_fs, option::READS_FS)
-        | bit(
-            std::arch::is_x86_feature_detected!("avx512bw"),
-            option::WIDE_MASKS,
-        )
+        | bit(wide_masks(), option::WIDE_MASKS)
         | bit(references.allocations, option::ALLOCATIONS)
         | bit(
             references.filtered && options.regions.is_none() && options.calls.is_none(),
@@ -393,6 +390,14 @@ fn references(options: &super::Options) -> u32 {
 fn huge_pages() -> bool {
     std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
         .is_ok_and(|modes| !modes.contains("[never]"))
+}
+
+/// Whether this CPU has mask registers of 64 bits (AVX512BW).
+fn wide_masks() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx512bw");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
 }
 
 /// Whether this CPU has `rorx` (BMI2).
