@@ -17,6 +17,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+const USAGE: &str = "\
+usage: cargo xtask conformance [--all|--ci] [--OPTION…] [FILTER…]
+  --all      every case of tests/conformance, the long ones, too
+  --ci       the few short ones
+  --OPTION   is passed on to `truecount run`
+  FILTER     only cases whose name contains it
+TRUECOUNT names the program; else it is built.";
+
 struct Case {
     name: String,
     script: PathBuf,
@@ -52,6 +60,10 @@ struct Engine {
 
 /// Runs every case whose name contains one of the filters among `words` (all, without filters).
 pub(crate) fn main(root: &Path, words: &[String]) -> Result<()> {
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        println!("{USAGE}");
+        return Ok(());
+    }
     let (options, filters): (Vec<String>, Vec<String>) = words
         .iter()
         .cloned()

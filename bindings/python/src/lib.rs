@@ -412,9 +412,16 @@ fn run_virtual(
         .unwrap_or_else(|| -status.signal().unwrap_or(1)))
 }
 
+/// The same function where there is no engine: it says so.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 #[pyfunction]
-fn run_virtual(_: Vec<OsString>, _: Vec<(OsString, OsString)>, _: bool, _: bool) -> PyResult<i32> {
+#[expect(unused_variables, reason = "the names are the function's interface")]
+fn run_virtual(
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    reproducible: bool,
+    per_block: bool,
+) -> PyResult<i32> {
     Err(PyRuntimeError::new_err(
         "the virtual PMU needs x86-64 Linux; on this machine counters need a PMU",
     ))

@@ -53,21 +53,37 @@ fn linking(through_compiler: bool) -> Result<String> {
     ))
 }
 
+/// Flags that keep paths of this machine out: the same bytes wherever the sources lie.
+pub(super) fn unnamed_paths(root: &Path) -> String {
+    let home = std::env::var_os("CARGO_HOME").map_or_else(
+        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cargo"),
+        PathBuf::from,
+    );
+    format!(
+        "--remap-path-prefix={}=/truecount --remap-path-prefix={}=/cargo",
+        root.display(),
+        home.display()
+    )
+}
+
+/// Whether Rust's library for `target` is installed.
+pub(super) fn has_library(target: &str) -> bool {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc)
+        .args(["--print", "target-libdir", "--target", target])
+        .output();
+    output.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
+}
+
 /// Builds the program for `arch`, static: it runs with every C library, and with none.
 pub(super) fn program(root: &Path, arch: Arch) -> Result<PathBuf> {
     let own = host()? == arch;
     // Another architecture's C library comes with Rust's target.
     let library = if own { "gnu" } else { "musl" };
     let target = format!("{}-unknown-linux-{library}", arch.name());
-    let home = std::env::var_os("CARGO_HOME").map_or_else(
-        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cargo"),
-        PathBuf::from,
-    );
-    // The same bytes wherever the sources lie.
     let flags = format!(
-        "-Ctarget-feature=+crt-static --remap-path-prefix={}=/truecount --remap-path-prefix={}=/cargo {}",
-        root.display(),
-        home.display(),
+        "-Ctarget-feature=+crt-static {} {}",
+        unnamed_paths(root),
         linking(own)?
     );
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: everything that people install truecount from, made from this tree.
 //!
 //! One static program an architecture, with its manual pages and completions, goes into a tarball, a Debian package, an
-//! RPM, an npm package and an OCI image; `SHA256SUMS` and a list of what is inside (SPDX) stand beside them, and the
+//! RPM, an npm package, Python's wheel and an OCI image; `SHA256SUMS` and a list of what is inside (SPDX) stand beside them, and the
 //! Homebrew formula and the Nix expression with the sums in them. Archives have no time of their own: the same sources
 //! and compiler give the same bytes (`SOURCE_DATE_EPOCH`, else the time of the last commit).
 
@@ -11,6 +11,7 @@ mod deb;
 mod formulas;
 mod image;
 mod sbom;
+mod wheel;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -133,10 +134,7 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
             let path = wanted.out.join(&name);
             std::fs::write(&path, &bytes)
                 .with_context(|| format!("cannot write {}", path.display()))?;
-            println!(
-                "{name}: {:.1} MiB",
-                f64::from(u32::try_from(bytes.len())?) / f64::from(1 << 20)
-            );
+            said(&name, &bytes)?;
             made.push((name, sum(&bytes)));
             Ok(())
         };
@@ -155,6 +153,15 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
             archive::npm(&release)?,
         )?;
         layers.push(image::Layer::new(&release)?);
+        match wheel::wheel(root, &wanted.out, arch, &program, time)? {
+            Ok(path) => {
+                let bytes = std::fs::read(&path)?;
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                said(&name, &bytes)?;
+                made.push((name.into_owned(), sum(&bytes)));
+            }
+            Err(why) => println!("skipped: the wheel for {}: {why}", arch.name()),
+        }
     }
     let image = image::image(&version, &layers, time)?;
     let bill = sbom::document(root, &version, time)?;
@@ -176,6 +183,13 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
         writeln!(sums, "{sum}  {name}")?;
     }
     println!("in {}", wanted.out.display());
+    Ok(())
+}
+
+/// A line about a file that was made.
+fn said(name: &str, bytes: &[u8]) -> Result<()> {
+    let size = f64::from(u32::try_from(bytes.len())?);
+    println!("{name}: {:.1} MiB", size / f64::from(1 << 20));
     Ok(())
 }
 

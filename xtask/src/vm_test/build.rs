@@ -33,25 +33,24 @@ impl Builder {
 
     /// The executable of a package's `tests/hardware.rs`.
     pub fn hardware_test(&self, package: &str) -> Result<PathBuf> {
-        self.build(
-            &[
-                "test",
-                "--no-run",
-                "--package",
-                package,
-                "--test",
-                "hardware",
-            ],
-            "hardware",
-            // Tests that sample themselves look for their functions.
-            Keep::Symbols,
-        )
+        // Tests that sample themselves look for their functions.
+        self.build(&self.tests(package), package, "hardware", Keep::Symbols)
     }
 
-    /// A program of a package.
+    /// A program of a package: cargo builds it with the package's tests.
     pub fn binary(&self, package: &str, name: &str) -> Result<PathBuf> {
-        let arguments = ["build", "--package", package, "--bin", name];
-        self.build(&arguments, name, Keep::Nothing)
+        self.build(&self.tests(package), package, name, Keep::Nothing)
+    }
+
+    /// Cargo's arguments for the hardware tests. For this machine it is those of all packages: the same features as in
+    /// `cargo test --workspace`, so that what it built serves.
+    fn tests<'a>(&self, package: &'a str) -> Vec<&'a str> {
+        let mut arguments = vec!["test", "--no-run", "--test", "hardware"];
+        match self.arch.target() {
+            None => arguments.push("--workspace"),
+            Some(_) => arguments.extend(["--package", package]),
+        }
+        arguments
     }
 
     pub fn root(&self) -> &Path {
@@ -78,9 +77,9 @@ impl Builder {
             .with_context(|| format!("cargo built no {file}"))
     }
 
-    fn build(&self, arguments: &[&str], name: &str, keep: Keep) -> Result<PathBuf> {
+    fn build(&self, arguments: &[&str], package: &str, name: &str, keep: Keep) -> Result<PathBuf> {
         let messages = self.cargo(arguments)?;
-        let built = executable(&messages, name)
+        let built = executable(&messages, package, name)
             .with_context(|| format!("cargo {} built no {name}", arguments.join(" ")))?;
         Ok(stripped(&built, keep))
     }
@@ -124,14 +123,25 @@ impl Builder {
     }
 }
 
-/// The path of the executable called `name` in cargo's messages.
-fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+/// The path of a package's executable called `name` in cargo's messages.
+fn executable(messages: &str, package: &str, name: &str) -> Option<PathBuf> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == name)
+        .filter(|message| message["target"]["name"] == name && is_of(message, package))
         .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
         .next_back()
+}
+
+/// Whether a message is about a package: its identifier ends in `NAME@VERSION`, or in `#VERSION` where its directory is
+/// called as it is.
+fn is_of(message: &Value, package: &str) -> bool {
+    let id = message["package_id"].as_str().unwrap_or_default();
+    let (place, last) = id.rsplit_once('#').unwrap_or_default();
+    last.split_once('@').map_or_else(
+        || place.rsplit('/').next() == Some(package),
+        |(name, _)| name == package,
+    )
 }
 
 /// What the compiler had to say.
@@ -218,16 +228,16 @@ mod tests {
 
     #[test]
     fn cargos_messages() {
-        let messages = r#"{"reason":"compiler-artifact","target":{"name":"libc"},"executable":null}
+        let messages = r#"{"package_id":"index+there#libc@0.2.1","target":{"name":"libc"},"executable":null}
 not json
-{"reason":"compiler-artifact","target":{"name":"hardware"},"executable":"/t/deps/hardware-1"}
+{"package_id":"path+file:///t/crates/cli#truecount-cli@0.1.0","target":{"name":"hardware"},"executable":"/t/cli"}
+{"package_id":"path+file:///t/crates/truecount#0.1.0","target":{"name":"hardware"},"executable":"/t/count"}
 {"reason":"compiler-message","message":{"rendered":"error: no\n"}}
 {"reason":"build-finished","success":true}"#;
-        assert_eq!(
-            executable(messages, "hardware"),
-            Some(PathBuf::from("/t/deps/hardware-1"))
-        );
-        assert_eq!(executable(messages, "truecount"), None);
+        let found = |package, name| executable(messages, package, name);
+        assert_eq!(found("truecount-cli", "hardware"), Some("/t/cli".into()));
+        assert_eq!(found("truecount", "hardware"), Some("/t/count".into()));
+        assert_eq!(found("truecount", "truecount"), None);
         assert_eq!(diagnostics(messages), ["error: no\n"]);
     }
 
