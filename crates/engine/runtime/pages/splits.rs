@@ -68,13 +68,11 @@ impl Splits {
 }
 
 impl Pages {
-    /// A page is going to have other permissions than its neighbours.
+    /// A page is going to have other permissions than its neighbours. Where it ends a mapping, too: what the program
+    /// makes one of both later may be two then.
     pub(super) fn splits(&mut self, number: u64) {
         for address in [number << 12, (number + 1) << 12] {
-            let inside = |v: super::maps::Vma| v.start < address && address < v.end;
-            if self.maps.find(address).is_some_and(inside) {
-                self.splits.add(address);
-            }
+            self.splits.add(address);
         }
     }
 
@@ -84,7 +82,11 @@ impl Pages {
         let up = |bytes: u64| bytes.saturating_add(0xfff) & !0xfff;
         let (start, old, new, flags) = (a[0], up(a[1]), up(a[2]), a[3]);
         let end = start.saturating_add(old.min(new));
-        if old == 0 || self.splits.inside(start, end).is_none() {
+        let one = |v: super::maps::Vma| v.start <= start && end <= v.end;
+        if old == 0
+            || self.splits.inside(start, end).is_none()
+            || !self.maps.find(start).is_some_and(one)
+        {
             return EFAULT;
         }
         // SAFETY: the program's call, on a part of the range that it names.

@@ -167,7 +167,11 @@ static void step(int depth) {
     case 2: note("noreplace", at(mmap(p, length, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0))); break;
     case 3: note("mprotect", result(mprotect(p + odd, length, protection))); break;
     case 4: note("munmap", result(munmap(p + odd, length))); break;
-    case 5: note("mremap", at(mremap(p + odd, length, more * 4096ul, MREMAP_MAYMOVE | MREMAP_FIXED, q))); break;
+    case 5: // More than a page: new, as the kernel joins neighbours by their history (docs/virtual-pmu.md, Limits).
+        if (pages > 1 && mmap(p, pages * 4096ul, 7, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p)
+            for (int i = (int)draw(3); i > 0; i--) code(p + 4096 * draw(pages));
+        note("mremap", at(mremap(p + odd, length, more * 4096ul, MREMAP_MAYMOVE | MREMAP_FIXED, q)));
+        break;
     case 6: note("mremap", at(mremap(p, length, length, 0))); break;
     case 7: note("madvise", result(madvise(p, length, (int)draw(12)))); break;
     case 8: note("mincore", result(syscall(SYS_mincore, p, length, q) ? -1 : 0)); break;
