@@ -6,7 +6,7 @@ use super::Arch;
 /// Files of this release and their texts.
 pub(super) fn all(version: &str, made: &[(String, String)]) -> [(String, String); 2] {
     let sum = |arch: Arch| {
-        let name = format!("truecount-{version}-{}-linux.tar.gz", arch.name());
+        let name = format!("{}.tar.gz", super::stem(version, arch));
         let found = made.iter().find(|(file, _)| *file == name);
         found.map_or("", |(_, sum)| sum.as_str())
     };

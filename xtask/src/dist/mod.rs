@@ -33,6 +33,11 @@ const DESCRIPTION: &str = "Counts instructions, branches, loads and more of unmo
 performance counters where there are any, and exactly, with a virtual PMU, where there are none. Compares commands, \
 gates changes in CI, and explains what makes runs differ.";
 
+/// The tarball's name without `.tar.gz`, and the directory that it holds.
+fn stem(version: &str, arch: Arch) -> String {
+    format!("truecount-{version}-{}-linux", arch.name())
+}
+
 /// An architecture, by the names that each packager has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arch {
@@ -138,7 +143,7 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
             made.push((name, sum(&bytes)));
             Ok(())
         };
-        let stem = format!("truecount-{version}-{}-linux", arch.name());
+        let stem = stem(&version, arch);
         put(format!("{stem}.tar.gz"), archive::tarball(&release, &stem)?)?;
         put(
             format!("truecount_{version}_{}.deb", arch.debian()),

@@ -55,6 +55,37 @@ fn a_tarball_has_the_program_and_its_directories() {
     assert_eq!(entries.len(), 3 + 1 + 1 + 3 + 2);
 }
 
+/// What `cargo binstall` is told is where the tarball has it.
+#[test]
+fn binstall_finds_the_program() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/cli/Cargo.toml");
+    let manifest = std::fs::read_to_string(manifest).unwrap();
+    let (_, metadata) = manifest
+        .split_once("[package.metadata.binstall]\n")
+        .unwrap();
+    let filled = |key: &str| {
+        let line = metadata.lines().find(|line| line.starts_with(key)).unwrap();
+        let text = line.split('"').nth(1).unwrap();
+        let text = text.replace("{ version }", "1.2.3");
+        let text = text.replace("{ target-arch }", "x86_64");
+        text.replace("{ bin }", "truecount")
+    };
+    let release = release();
+    let top = stem(&release.version, release.arch);
+    assert_eq!(
+        filled("pkg-url"),
+        format!("{{ repo }}/releases/download/v1.2.3/{top}.tar.gz")
+    );
+    let packed = archive::tarball(&release, &top).unwrap();
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(&packed[..]));
+    let program = filled("bin-dir");
+    let mut paths = archive
+        .entries()
+        .unwrap()
+        .map(|e| e.unwrap().path().unwrap().into_owned());
+    assert!(paths.any(|path| path == Path::new(&program)), "{program}");
+}
+
 #[test]
 fn a_debian_package_is_read_by_dpkg() {
     let release = release();
