@@ -156,6 +156,21 @@ impl Maps {
         self.within(start, end).any(|v| v.prot & EXEC == 0)
     }
 
+    /// Whether a range is mapped, and in one way: for a program it is one mapping.
+    pub(super) fn is_of_one_kind(&self, start: u64, end: u64) -> bool {
+        let mut at = start;
+        let mut first: Option<Vma> = None;
+        for v in self.within(start, end) {
+            let first = *first.get_or_insert(*v);
+            let alike = v.prot == first.prot && v.shared == first.shared && v.file == first.file;
+            if v.start > at || !alike {
+                return false;
+            }
+            at = v.end;
+        }
+        at >= end
+    }
+
     /// Mappings that lie in a range, or reach into it.
     pub(super) fn within(&self, start: u64, end: u64) -> impl Iterator<Item = &Vma> {
         let from = self.list().get(self.first(start)..).unwrap_or(&[]);

@@ -82,10 +82,9 @@ impl Pages {
         let up = |bytes: u64| bytes.saturating_add(0xfff) & !0xfff;
         let (start, old, new, flags) = (a[0], up(a[1]), up(a[2]), a[3]);
         let end = start.saturating_add(old.min(new));
-        let one = |v: super::maps::Vma| v.start <= start && end <= v.end;
         if old == 0
             || self.splits.inside(start, end).is_none()
-            || !self.maps.find(start).is_some_and(one)
+            || !self.maps.is_of_one_kind(start, end)
         {
             return EFAULT;
         }

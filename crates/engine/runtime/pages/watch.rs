@@ -5,6 +5,8 @@ use crate::syscall_table as nr;
 use crate::{rseq, sys};
 use core::sync::atomic::Ordering::*;
 
+const ENOMEM: i64 = -12;
+
 /// Faults of writes after which a page is compared instead of watched.
 pub(super) const MANY_FAULTS: u16 = 8;
 
@@ -82,8 +84,11 @@ impl Pages {
                 page.watched = try_protect(alias << 12, 0x1000, without_write(vma.prot));
                 if page.watched {
                     watched().fetch_add(1, Relaxed);
-                } else if let Some(page) = self.existing(number) {
-                    page.compared = true;
+                } else {
+                    self.dirty = true;
+                    if let Some(page) = self.existing(number) {
+                        page.compared = true;
+                    }
                 }
             }
         }
@@ -99,8 +104,8 @@ pub(super) fn without_write(prot: u8) -> u8 {
     }
 }
 
-/// Changes a permission of the program's own code page; false where pages of this size have none of their own, or the
-/// program has sealed it.
+/// Changes a permission of the program's own code page; false where pages of this size have none of their own, the
+/// program has sealed it, or nothing is there any more.
 fn try_protect(address: u64, len: u64, prot: u8) -> bool {
     // SAFETY: nothing but the permission changes.
     let result = unsafe { sys::call(nr::MPROTECT, [address, len, u64::from(prot), 0, 0, 0]) };
@@ -110,15 +115,24 @@ fn try_protect(address: u64, len: u64, prot: u8) -> bool {
     result == 0
 }
 
+/// Whether the kernel has something there: lists of mappings may be older.
+fn is_mapped(address: u64) -> bool {
+    let mut resident = 0u8;
+    let at = (&raw mut resident) as u64;
+    // SAFETY: only asks, about one page.
+    unsafe { sys::call(nr::MINCORE, [address, 0x1000, at, 0, 0, 0]) != ENOMEM }
+}
+
 pub(super) fn protect(address: u64, len: u64, prot: u8) {
     // SAFETY: nothing but the permission changes.
     let result = unsafe { sys::call(nr::MPROTECT, [address, len, u64::from(prot), 0, 0, 0]) };
     check_protected(address, result);
 }
 
+/// Where nothing is mapped, nothing can be written: the program finds out by itself, as natively.
 fn check_protected(address: u64, result: i64) {
     crate::check!(
-        result == 0,
+        result == 0 || result == ENOMEM && !is_mapped(address),
         "code at {address:#x} cannot be watched (errno {}); with errno 12: raise vm.max_map_count",
         -result
     );
