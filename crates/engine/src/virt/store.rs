@@ -114,7 +114,9 @@ impl Cache {
     pub fn kept_names(&self, name: u64, most: u64) -> Option<Vec<u8>> {
         let name = OsString::from(format!("names-{name:016x}"));
         let file = self.0.directory.read(&name)?;
-        let mut bytes = Vec::new();
+        // In one piece: to grow, it would be copied, by huge pages that are cleared first.
+        let length = file.metadata().map_or(0, |found| found.len()).min(most);
+        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0) + 1);
         let read = (&file).take(most + 1).read_to_end(&mut bytes).ok()?;
         Directory::touch(&file);
         (read as u64 <= most).then_some(bytes)
