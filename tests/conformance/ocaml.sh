@@ -1,6 +1,5 @@
 # needs: ocaml
 # package: ocaml-nox
-# count: repeats
 cat > a.ml <<'X'
 let rec f n = if n < 2 then n else f (n - 1) + f (n - 2);;
 print_int (f 22); print_newline ();;
