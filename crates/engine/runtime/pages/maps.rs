@@ -162,8 +162,9 @@ impl Maps {
         let mut first: Option<Vma> = None;
         for v in self.within(start, end) {
             let first = *first.get_or_insert(*v);
+            let follows = v.offset.wrapping_sub(first.offset) == v.start - first.start;
             let alike = v.prot == first.prot && v.shared == first.shared && v.file == first.file;
-            if v.start > at || !alike {
+            if v.start > at || !alike || v.file != 0 && !follows {
                 return false;
             }
             at = v.end;

@@ -19,6 +19,16 @@ static unsigned char *made(const char *executed, const char *written) {
     return p;
 }
 
+// The same, where the page that was executed was the last of its mapping then.
+static unsigned char *joined(void) {
+    unsigned char *p = mmap(NULL, 4 * PAGE, 7, MAP_PRIVATE, file, 0);
+    mprotect(p + 3 * PAGE, PAGE, PROT_READ | PROT_EXEC);
+    printf("%d ", ((int (*)(void))(p + 2 * PAGE))());
+    mprotect(p + 3 * PAGE, PAGE, 7);
+    for (const char *at = "032"; *at; at++) p[(*at - '0') * PAGE + 1]++;
+    return p;
+}
+
 static void said(const char *what, unsigned char *p, int pages) {
     printf("%s", what);
     if (p == MAP_FAILED) {
@@ -49,5 +59,6 @@ int main(void) {
         said("a gap", p, 2);
         said("again", mremap(mremap(made(executed, written), 4 * PAGE, 8 * PAGE, MREMAP_MAYMOVE), 8 * PAGE, 9 * PAGE, MREMAP_MAYMOVE), 9);
     }
+    said("joined", mremap(joined(), 4 * PAGE, 8 * PAGE, MREMAP_MAYMOVE), 8);
     return 0;
 }
