@@ -159,6 +159,10 @@ pub fn simple(insn: &Insn, code: &[u8], reads_fs: bool) -> Option<[Option<Simple
         _ => Does::Load,
     };
     let operand = Operand::of(insn, code);
+    // Three words make its address: who reads the ring has a form for two.
+    if insn.has(prefix::FS) && operand.base.is_some() && operand.index.is_some() {
+        return None;
+    }
     // The bit may lie in another word.
     if insn.space == 1 && matches!(insn.opcode, 0xa3 | 0xab | 0xb3 | 0xbb) {
         return None;

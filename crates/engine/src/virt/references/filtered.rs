@@ -237,7 +237,7 @@ mod tests {
             }
             seen += 1;
         };
-        let legacy: [&[u8]; 4] = [&[], &[0x66], &[0xf3], &[0xf2]];
+        let legacy: [&[u8]; 5] = [&[], &[0x66], &[0xf3], &[0xf2], &[0x64]];
         let maps: [&[u8]; 4] = [&[], &[0x0f], &[0x0f, 0x38], &[0x0f, 0x3a]];
         // [rbx+8], [rsp], [rax+rcx*8+8], [rip+…], a register
         let forms: [&[u8]; 5] = [
