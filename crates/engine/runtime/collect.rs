@@ -46,6 +46,8 @@ static MARKS: AtomicU32 = AtomicU32::new(0);
 
 /// Functions that were chosen, and the places that their calls return to.
 static HOOKED: Hooks = Hooks::new();
+/// Their numbers ([`Hook::actions`]).
+static NUMBERS: Hooks = Hooks::new();
 
 fn actions(pc: u64) -> u32 {
     HOOKED.at(pc) as u32
@@ -72,7 +74,11 @@ pub fn start(context: &mut Context) {
     // SAFETY: written by the launcher in front of the counters; zeros where it has written nothing.
     let table = unsafe { core::slice::from_raw_parts(table, MAX_HOOKS) };
     for each in table.iter().take_while(|each| each.address != 0) {
-        HOOKED.add(each.address, each.actions);
+        HOOKED.add(each.address, u64::from(each.actions as u32));
+        // Of several names of one place, the first.
+        if NUMBERS.at(each.address) == 0 {
+            NUMBERS.add(each.address, each.actions >> 32);
+        }
     }
 }
 
@@ -145,7 +151,7 @@ fn note(context: &mut Context) {
         return;
     }
     let bit = |on: bool, bit: u64| if on { bit } else { 0 };
-    let part = u64::from(MARKS.load(Relaxed));
+    let part = u64::from(part(context));
     let state = ring::MARK
         | bit(COUNTING.load(Relaxed), ring::COUNTS)
         | bit(is_collecting(context), ring::COLLECTS)
@@ -165,9 +171,12 @@ pub fn collects(context: &Context) -> bool {
     context.region.counts_at == context.this
 }
 
-/// How many parts of the process' profile have ended.
-pub fn marks() -> u32 {
-    MARKS.load(Relaxed)
+/// Number of the mark behind which the part is that the thread is in; 0: none was made.
+pub fn part(context: &Context) -> u32 {
+    match asked(front::THREADS_APART) {
+        true => context.region.part,
+        false => MARKS.load(Relaxed),
+    }
 }
 
 /// In a child made by `fork`: its profile begins.
@@ -210,16 +219,30 @@ pub fn count(on: bool) {
     COUNTING.store(on, Relaxed);
 }
 
-/// A part ends here: copies the counters of every thread of this process. `name`: what ended it.
-pub fn mark(context: &Context, kind: u32, name: &[u8]) {
+/// A part ends here. `name`: what ended it.
+pub fn mark(context: &mut Context, kind: u32, name: &[u8]) {
+    mark_at(context, kind, name, 0);
+}
+
+/// A part ends at a chosen function: copies the counters of every thread of this process, or of this one.
+fn mark_at(context: &mut Context, kind: u32, name: &[u8], function: u64) {
     if !counts::per_block() {
         return;
     }
+    let apart = asked(front::THREADS_APART);
+    let own = slots::slot_of(context);
     let number = MARKS.fetch_add(1, Relaxed) + 1;
+    let made = Made {
+        number,
+        by: own,
+        kind,
+        at: NUMBERS.at(function) as u32,
+    };
     let end = slots::header().next_slot.load(Acquire);
     for thread in (1..end).map(slot) {
         let status = thread.state().load(Acquire);
         if thread.leader() != context.leader
+            || apart && thread.number() != own
             || matches!(
                 status,
                 slot_state::FREE | slot_state::LOG | slot_state::MARK
@@ -227,11 +250,21 @@ pub fn mark(context: &Context, kind: u32, name: &[u8]) {
         {
             continue;
         }
-        copy(thread, number, kind, name);
+        copy(thread, made, name);
     }
+    context.region.part = number;
 }
 
-fn copy(thread: slots::Slot, number: u32, kind: u32, name: &[u8]) {
+/// A mark: see `Region::mark` and what follows it.
+#[derive(Clone, Copy)]
+struct Made {
+    number: u32,
+    by: u32,
+    kind: u32,
+    at: u32,
+}
+
+fn copy(thread: slots::Slot, made: Made, name: &[u8]) {
     let to = slots::new_slot();
     let (from, into) = (slots::context_at(thread.number()), slots::context_at(to));
     let bytes = u64::from(counts::used()) * 8;
@@ -247,9 +280,11 @@ fn copy(thread: slots::Slot, number: u32, kind: u32, name: &[u8]) {
         let copied = &mut *(into as *mut Context);
         copied.leader = thread.leader();
         copied.space = thread.space();
-        copied.region.mark = number;
+        copied.region.mark = made.number;
         copied.region.mark_of = thread.number();
-        copied.region.mark_kind = kind;
+        copied.region.mark_by = made.by;
+        copied.region.mark_kind = made.kind;
+        copied.region.mark_at = made.at;
     }
     slot(to).log_len().store(text.len() as u32, Relaxed);
     slot(to).state().store(slot_state::MARK, Release);
@@ -304,12 +339,9 @@ fn enter(context: &mut Context, actions: u32, pc: u64, sp: u64) -> Option<u64> {
         return None;
     }
     if actions & hook::DUMP_BEFORE != 0 {
-        mark(context, mark::DUMP, b"--dump-before");
+        mark_at(context, mark::DUMP, b"--dump-before=", pc);
     } else if actions & hook::ZERO_BEFORE != 0 {
-        mark(context, mark::ZERO, b"--zero-before");
-    }
-    if actions & (hook::TOGGLE | hook::DUMP_AFTER) == 0 {
-        return None;
+        mark_at(context, mark::ZERO, b"--zero-before=", pc);
     }
     let depth = context.region.depth as usize;
     let place = context.region.inside.get_mut(depth)?;
@@ -333,7 +365,7 @@ fn leave(context: &mut Context) {
     context.region.depth -= 1;
     let actions = actions(function);
     if actions & hook::DUMP_AFTER != 0 {
-        mark(context, mark::DUMP, b"--dump-after");
+        mark_at(context, mark::DUMP, b"--dump-after=", function);
     }
     if actions & hook::TOGGLE != 0 {
         toggle(context);

@@ -20,6 +20,8 @@ pub mod front {
     pub const COLLECT_OFF: u32 = 4;
     /// Processes begin without counting.
     pub const INSTRUMENTATION_OFF: u32 = 8;
+    /// Threads have profiles of their own: a part that ends is the thread's that ended it.
+    pub const THREADS_APART: u32 = 16;
 }
 
 /// Bits of [`Hook::actions`].
@@ -56,7 +58,7 @@ pub mod mark {
 pub struct Hook {
     /// Its first instruction; 0: the end of the list.
     pub address: u64,
-    /// See [`hook`].
+    /// See [`hook`]; in the high half its number among those that were found, from 1 on.
     pub actions: u64,
 }
 
@@ -110,8 +112,14 @@ pub struct Region {
     pub mark: u32,
     /// … the slot of the thread …
     pub mark_of: u32,
-    /// … and what was done: see [`mark`].
+    /// … of the one that made the mark …
+    pub mark_by: u32,
+    /// … what was done: see [`mark`] …
     pub mark_kind: u32,
+    /// … and at which chosen function (see [`Hook::actions`]); 0: at none.
+    pub mark_at: u32,
+    /// With `front::THREADS_APART`: number of the last mark that this thread made.
+    pub part: u32,
     /// With `option::REFERENCES`: the word of the ring that says so (`xlate::references::MARK`); 0: none yet.
     pub noted: u64,
     /// How often collecting began.

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use truecount_engine::virt::{Action, FindFunctions};
+use truecount_engine::virt::{Action, ChosenPlace, FindFunctions};
 
 use crate::functions::functions_like;
 
-/// Addresses in a program, as its file has them, and what happens there.
-type Found = Vec<(u64, Action)>;
+/// Places in a program.
+type Found = Vec<ChosenPlace>;
 
 /// What is chosen, by what words.
 #[derive(Clone)]
@@ -22,12 +22,18 @@ pub struct Chosen {
 /// The addresses that a word stands for in a program: an address (`0x401136`), a function, or a place in one
 /// (`parse+0x1f`); patterns have `*` and `?`. None where the program has none of the name.
 pub fn places_like(program: &Path, word: &str) -> Vec<u64> {
+    let places = named_places_like(program, word).into_iter();
+    places.map(|(address, _)| address).collect()
+}
+
+/// The same, with the names of the functions, or the word where that is an address.
+fn named_places_like(program: &Path, word: &str) -> Vec<(u64, String)> {
     let hexadecimal = |text: &str| {
         text.strip_prefix("0x")
             .and_then(|digits| u64::from_str_radix(digits, 16).ok())
     };
     if let Some(address) = hexadecimal(word) {
-        return vec![address];
+        return vec![(address, word.to_owned())];
     }
     let (name, offset) = match word
         .rsplit_once('+')
@@ -37,8 +43,10 @@ pub fn places_like(program: &Path, word: &str) -> Vec<u64> {
         _ => (word, 0),
     };
     let found = functions_like(program, name).unwrap_or_default();
-    let places = found.into_iter().map(|at| at.wrapping_add(offset));
-    places.collect()
+    let places = found.into_iter();
+    places
+        .map(|(at, name)| (at.wrapping_add(offset), name))
+        .collect()
 }
 
 impl Chosen {
@@ -63,11 +71,16 @@ impl Chosen {
         let mut all = Found::new();
         let mut missing = Vec::new();
         for (word, action) in self.asked.iter() {
-            let places = places_like(&program, word);
+            let places = named_places_like(&program, word);
             if places.is_empty() {
                 missing.push((word.as_str(), *action));
             }
-            all.extend(places.into_iter().map(|place| (place, *action)));
+            let place = |(address, name)| ChosenPlace {
+                address,
+                action: *action,
+                name,
+            };
+            all.extend(places.into_iter().map(place));
         }
         let count = all.len();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -202,8 +202,8 @@ pub struct Executed {
     pub blocks: Option<truecount_engine::virt::Blocks>,
     /// The tree of calls, where the run kept one.
     pub calls: Option<truecount_engine::virt::Calls>,
-    /// The command line of every process image that began by `execve`, by its number ([`Thread::image`]).
-    pub commands: std::collections::BTreeMap<u32, String>,
+    /// What every process image was executed as that began by `execve`, by its number ([`Thread::image`]).
+    pub commands: std::collections::BTreeMap<u32, truecount_engine::virt::CommandLine>,
     /// What programs printed by client requests …
     pub printed: Vec<truecount_engine::virt::Printed>,
     /// … and how many bytes of it were too much.

@@ -161,6 +161,55 @@ fn parts_end_at_functions() {
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let work = |name: &str| own(&std::fs::read_to_string(at.join(name)).unwrap(), "work");
     assert_eq!([work("out.1"), work("out.2"), work("out")], [3003; 3]);
+    // Once for the recursion, and named after its function, as by Callgrind.
+    let trigger = |name: &str| {
+        let text = std::fs::read_to_string(at.join(name)).unwrap();
+        line(&text, "desc: Trigger:").trim().to_owned()
+    };
+    assert_eq!(trigger("out.1"), "--dump-before=rec");
+    assert_eq!(trigger("out.2"), "--dump-after=rec");
+    assert!(!at.join("out.3").exists());
+}
+
+#[test]
+fn a_part_is_the_threads_that_ends_it_where_threads_are_apart() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let source = r#"
+#include <pthread.h>
+/* 3 * n + 3 instructions */
+long work(long n);
+__asm__(".globl work; .type work, @function; work: mov %edi, %eax; 1: nop; sub $1, %edi; jnz 1b; nop; ret; .size work, . - work");
+static void *thread(void *n) { work((long)n); return (void *)work(10); }
+int main(void) { pthread_t a; work(1000); pthread_create(&a, 0, thread, (void *)2000); pthread_join(a, 0); work(4000); return 0; }
+"#;
+    let Some(program) = compiled(at, source) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let options = [&PLAIN[..], &["--separate-threads=yes", "--dump-after=work"]].concat();
+    let output = front(at, &options, &[program]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let names = [
+        "out.1-01", "out.2-02", "out.3-02", "out.4-01", "out-01", "out-02",
+    ];
+    let mut found: Vec<String> = std::fs::read_dir(at)
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
+        .filter(|name| name.starts_with("out"))
+        .collect();
+    found.sort();
+    let mut all = names.map(str::to_owned).to_vec();
+    all.sort();
+    assert_eq!(found, all);
+    let read = names.map(|name| std::fs::read_to_string(at.join(name)).unwrap());
+    let work = read.each_ref().map(|text| own(text, "work"));
+    assert_eq!(work, [3003, 6003, 33, 12_003, 0, 0]);
+    let parts = read.each_ref().map(|text| line(text, "part:").trim());
+    assert_eq!(parts, ["1", "2", "3", "4", "5", "5"]);
 }
 
 #[test]

@@ -304,7 +304,6 @@ fn what_is_wrong_is_said_before_anything_is_run() {
             1,
             "/nonexistent/y",
         ),
-        (&["--tool=none", "--log-fd=777"], 1, "777"),
         (&["--tool=none", "--xml=yes"], 1, "XML"),
     ] {
         let all = front(options);
@@ -324,6 +323,93 @@ fn what_is_wrong_is_said_before_anything_is_run() {
     );
     fails(&["valgrind", "--tool=none"], 1, &["no program"]);
     assert_eq!(code(&run(&["valgrind", "--help"])), 0);
+}
+
+#[test]
+fn children_are_left_out_by_file_and_by_argument() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let script = |name: &str, text: &str| {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = at.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    script("outer.sh", "/bin/true; ./inner.sh x; cat /dev/null");
+    script(
+        "inner.sh",
+        "/bin/true; (cat /dev/null; :); exec env printf hi",
+    );
+    let outer = "/bin/sh ./outer.sh";
+    // What Callgrind 3.19 leaves out, too.
+    for (option, left) in [
+        (
+            "--trace-children-skip=*/true,*/no-such",
+            vec![outer, "cat /dev/null", "cat /dev/null", "printf hi"],
+        ),
+        // With its children, and what it executes.
+        (
+            "--trace-children-skip=./inner.?h",
+            vec![outer, "/bin/true", "cat /dev/null"],
+        ),
+        (
+            "--trace-children-skip-by-arg=x",
+            vec![outer, "/bin/true", "cat /dev/null"],
+        ),
+        (
+            "--trace-children-skip-by-arg=/dev/nu*",
+            vec![outer, "/bin/true", "/bin/true", "printf hi"],
+        ),
+        // The command itself is profiled.
+        (
+            "--trace-children-skip=*outer.sh",
+            vec![
+                outer,
+                "/bin/true",
+                "/bin/true",
+                "cat /dev/null",
+                "cat /dev/null",
+                "printf hi",
+            ],
+        ),
+    ] {
+        for (_, name) in files(at, "out.")
+            .keys()
+            .map(|pid| (pid, format!("out.{pid}")))
+        {
+            std::fs::remove_file(at.join(name)).unwrap();
+        }
+        let options = [
+            "-q",
+            "--tool=callgrind",
+            "--trace-children=yes",
+            "--callgrind-out-file=out.%p",
+            option,
+        ];
+        let output = front(at, &options, &["./outer.sh"]);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let mut left: Vec<String> = left.into_iter().map(str::to_owned).collect();
+        left.sort();
+        let mut found = commands(at);
+        // (The parentheses' process: as a fork that executes nothing else.)
+        found.retain(|command| command != "/bin/sh ./inner.sh x");
+        assert_eq!(found, left, "{option}");
+    }
+}
+
+#[test]
+fn a_log_without_a_descriptor_goes_to_stderr() {
+    let Some((directory, program)) = program() else {
+        return;
+    };
+    let options = ["--tool=none", "--log-fd=777"];
+    let output = front(directory.path(), &options, &[program.to_str().unwrap()]);
+    assert_eq!(code(&output), 0);
+    let log = stderr(&output);
+    assert!(log.contains("777") && log.contains("Command:"), "{log}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub fn follow(context: &mut Context) {
         return;
     }
     let wanted = match collect::collects(context) {
-        true => FIRST_PART + u64::from(collect::marks()),
+        true => FIRST_PART + u64::from(collect::part(context)),
         false => OFF,
     };
     if wanted != context.calls.realm {

@@ -2,7 +2,8 @@
 //! `/proc` that tell them cost several calls each, and every `execve` of a run waits for that.
 
 use super::ptrace;
-use crate::proc_file;
+use crate::{auxv, proc_file};
+use std::io;
 
 /// As many bytes are read from the stack pointer on. What is longer is asked of `/proc`.
 const LENGTH: usize = 16 << 10;
@@ -14,6 +15,8 @@ const STACK_TOP: u64 = 0x7fff_ffff_f000;
 pub(super) struct Beginning {
     pub(super) arguments: Vec<u8>,
     pub(super) environment: Vec<u8>,
+    /// The file that `execve` was given, as it was given (a script's own name, not its interpreter's).
+    pub(super) file: Vec<u8>,
     /// Its stack lies where it does without random addresses. (One of four million random ones does.)
     pub(super) fixed: bool,
 }
@@ -23,19 +26,49 @@ impl Beginning {
     pub(super) fn of(tid: i32, sp: u64) -> Self {
         let stack = ptrace::read(tid, sp, LENGTH).unwrap_or_default();
         let fixed = sp.checked_add(stack.len() as u64) == Some(STACK_TOP);
+        let file = file(tid, &stack, sp);
         match strings(&stack, sp) {
             Some([arguments, environment]) => Self {
                 arguments: arguments.to_vec(),
                 environment: environment.to_vec(),
+                file,
                 fixed,
             },
             None => Self {
                 arguments: proc_file::read(tid, "cmdline").unwrap_or_default(),
                 environment: proc_file::read(tid, "environ").unwrap_or_default(),
+                file,
                 fixed,
             },
         }
     }
+}
+
+/// What `AT_EXECFN` leads to; empty where that cannot be read. `stack` are the first bytes of the stack at `sp`.
+fn file(tid: i32, stack: &[u8], sp: u64) -> Vec<u8> {
+    let bytes_at = |all: &[u8], from: u64, at: u64| {
+        let place = usize::try_from(at.checked_sub(from)?).ok()?;
+        all.get(place..)?.first_chunk::<8>().copied()
+    };
+    // Words are asked for in order: where those at hand end, as many again are read.
+    let mut more = (0, Vec::new());
+    let word = |at: u64| {
+        let known = bytes_at(stack, sp, at).or_else(|| bytes_at(&more.1, more.0, at));
+        if let Some(bytes) = known {
+            return Ok(u64::from_le_bytes(bytes));
+        }
+        more = (at, ptrace::read(tid, at, LENGTH)?);
+        let bytes = bytes_at(&more.1, more.0, at).ok_or(io::ErrorKind::UnexpectedEof)?;
+        Ok(u64::from_le_bytes(bytes))
+    };
+    let at = match auxv::entries(word, sp, [libc::AT_EXECFN]) {
+        Ok([Some((_, at))]) => at,
+        _ => return Vec::new(),
+    };
+    let mut text = ptrace::read(tid, at, libc::PATH_MAX as usize).unwrap_or_default();
+    let long = text.iter().position(|&byte| byte == 0).unwrap_or(0);
+    text.truncate(long);
+    text
 }
 
 /// Arguments and environment in the bytes of a stack that begins at `sp`; `None`: not all is in them, or not as the kernel

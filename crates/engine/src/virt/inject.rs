@@ -2,6 +2,7 @@
 //! system calls made by the stopped process itself, then its registers point
 //! at the runtime. Nothing of the program has run yet.
 
+use super::CommandLine;
 use super::beginning::Beginning;
 use super::image::FLAT;
 use super::initial_stack;
@@ -91,12 +92,15 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
         InjectError::Step("finding a place to count in", error)
     })?;
     name_slot(shared, tid, slot, previous)?;
-    note_command(shared, &begins.arguments, slot);
+    note_command(shared, &begins, slot);
     if let Some(regions) = &shared.regions {
-        step(
-            "choosing functions",
-            shared.write_hooks(slot, &regions.hooks(tid)),
-        )?;
+        let (hooks, names) = regions.hooks(tid);
+        if let Ok(mut hooked) = shared.hooked.lock()
+            && !names.is_empty()
+        {
+            hooked.insert(slot, names);
+        }
+        step("choosing functions", shared.write_hooks(slot, &hooks))?;
     }
     let args = StartArgs {
         pc: regs.rip,
@@ -217,15 +221,19 @@ fn unmap_vdso(remote: &Remote) {
 }
 
 /// Keeps the command line that an image began with.
-fn note_command(shared: &Shared, arguments: &[u8], slot: u32) {
-    let words: Vec<_> = arguments
+fn note_command(shared: &Shared, begins: &Beginning, slot: u32) {
+    let arguments = &begins.arguments;
+    let words = arguments
         .strip_suffix(&[0])
         .unwrap_or(arguments)
-        .split(|&byte| byte == 0)
-        .map(String::from_utf8_lossy)
-        .collect();
+        .split(|&byte| byte == 0);
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     if let Ok(mut commands) = shared.commands.lock() {
-        commands.insert(slot, words.join(" "));
+        let command = CommandLine {
+            file: text(&begins.file),
+            words: words.map(text).collect(),
+        };
+        commands.insert(slot, command);
     }
 }
 

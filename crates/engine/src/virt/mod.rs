@@ -13,6 +13,7 @@ mod beginning;
 mod blocks;
 mod bytes;
 mod calls;
+mod command_line;
 mod context;
 mod error;
 mod file_size;
@@ -49,9 +50,10 @@ pub use crate::xlate::facts::{Counts, EVENTS, Event, Facts};
 pub use again::{run_held_constant, run_held_constant_with};
 pub use blocks::{Blocks, Executed, Mapping, Mark};
 pub use calls::{CallKind, CallNode, Calls};
+pub use command_line::CommandLine;
 pub use error::LaunchError;
 pub use inputs::{Identity, Input, Place};
-pub use regions::{Action, FindFunctions, MAX_FUNCTIONS, Regions, RequestsTo};
+pub use regions::{Action, ChosenPlace, FindFunctions, MAX_FUNCTIONS, Regions, RequestsTo};
 #[doc(hidden)] // for the fuzz targets
 pub use store::kept_file_is_valid;
 pub use store::{Cache, CacheError};
@@ -334,9 +336,9 @@ pub struct Outcome {
     pub calls: Option<Calls>,
     /// With [`Options::times`]: the time of the chosen blocks.
     pub times: Option<Times>,
-    /// The command line of every process image that began by `execve`, by the slot of its first thread
+    /// What every process image was executed as that began by `execve`, by the slot of its first thread
     /// ([`ThreadTotals::leader`]).
-    pub commands: BTreeMap<u32, String>,
+    pub commands: BTreeMap<u32, CommandLine>,
 }
 
 /// Starts `command` under the virtual PMU. Standard streams, environment and working

@@ -37,10 +37,21 @@ pub enum Action {
     Stop,
 }
 
-/// What [`FindFunctions`] asks.
-pub type FindFunction = dyn Fn(&Path) -> Vec<(u64, Action)> + Send + Sync;
+/// A chosen place of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenPlace {
+    /// Address, as the program's file has it.
+    pub address: u64,
+    /// What happens there.
+    pub action: Action,
+    /// The function's name: what a part that ends there is named after ([`super::Mark::name`]).
+    pub name: String,
+}
 
-/// Finds the chosen functions of a program by its path: addresses as its file has them.
+/// What [`FindFunctions`] asks.
+pub type FindFunction = dyn Fn(&Path) -> Vec<ChosenPlace> + Send + Sync;
+
+/// Finds the chosen functions of a program by its path.
 #[derive(Clone)]
 pub struct FindFunctions(pub Arc<FindFunction>);
 
@@ -61,7 +72,12 @@ pub struct Regions {
     pub count_off: bool,
     /// Chosen functions of the program (not of its libraries); at most [`MAX_FUNCTIONS`].
     pub functions: Option<FindFunctions>,
+    /// Threads have profiles of their own: what ends a part ends it for the thread that comes to it, and for no other.
+    pub threads_apart: bool,
 }
+
+/// The chosen places of a process, and the names of their functions.
+pub(super) type Hooked = (Vec<Hook>, Vec<String>);
 
 impl Regions {
     /// As the runtime reads it.
@@ -71,32 +87,36 @@ impl Regions {
             | bit(self.requests == RequestsTo::Cachegrind, front::CACHEGRIND)
             | bit(self.collect_off, front::COLLECT_OFF)
             | bit(self.count_off, front::INSTRUMENTATION_OFF)
+            | bit(self.threads_apart, front::THREADS_APART)
     }
 
     /// The chosen functions of a process that has just loaded its program.
-    pub(super) fn hooks(&self, pid: i32) -> Vec<Hook> {
+    pub(super) fn hooks(&self, pid: i32) -> Hooked {
         let exe = PathBuf::from(format!("/proc/{pid}/exe"));
         let entry = File::open(&exe)
             .ok()
             .and_then(|file| truecount_elf::entry(&file));
         let bias = entry.and_then(|entry| super::watched::bias(pid, entry));
         let (Some(find), Some(bias)) = (&self.functions, bias) else {
-            return Vec::new();
+            return Hooked::default();
         };
         let path = std::fs::read_link(&exe).unwrap_or(exe);
-        let found = (find.0)(&path).into_iter();
-        found
-            .map(|(address, action)| Hook {
-                address: address.wrapping_add(bias),
-                actions: u64::from(match action {
-                    Action::Toggle => hook::TOGGLE,
-                    Action::DumpBefore => hook::DUMP_BEFORE,
-                    Action::ZeroBefore => hook::ZERO_BEFORE,
-                    Action::DumpAfter => hook::DUMP_AFTER,
-                    Action::Start => hook::START,
-                    Action::Stop => hook::STOP,
-                }),
-            })
-            .collect()
+        let found = (1u64..).zip((find.0)(&path));
+        let hooked = found.map(|(number, place)| {
+            let action = match place.action {
+                Action::Toggle => hook::TOGGLE,
+                Action::DumpBefore => hook::DUMP_BEFORE,
+                Action::ZeroBefore => hook::ZERO_BEFORE,
+                Action::DumpAfter => hook::DUMP_AFTER,
+                Action::Start => hook::START,
+                Action::Stop => hook::STOP,
+            };
+            let hook = Hook {
+                address: place.address.wrapping_add(bias),
+                actions: u64::from(action) | number << 32,
+            };
+            (hook, place.name)
+        });
+        hooked.unzip()
     }
 }

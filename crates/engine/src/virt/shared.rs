@@ -1,6 +1,5 @@
 //! The files every process of a run maps: the totals, and the runtime's image.
 
-use super::LaunchError;
 use super::context::{Mapped, MappedBytes, MappedContext, Windows};
 use super::followers::Followers;
 use super::image::{self, write_image};
@@ -9,6 +8,7 @@ use super::random::RandomBytes;
 use super::regions::Regions;
 use super::store::Store;
 use super::watched::Watched;
+use super::{CommandLine, LaunchError};
 use crate::layout::{
     CONTEXT_BYTES, COUNTERS, Context, Header, MAGIC, MAX_SLOTS, REGION, option, region_offset,
 };
@@ -40,8 +40,10 @@ pub(super) struct Shared {
     pub watched: Option<Watched>,
     /// Which part of the run is counted.
     pub regions: Option<Regions>,
-    /// The command line of every image that began by `execve`, by its slot.
-    pub commands: Mutex<BTreeMap<u32, String>>,
+    /// What every image was executed as that began by `execve`, by its slot.
+    pub commands: Mutex<BTreeMap<u32, CommandLine>>,
+    /// The names of its chosen functions, by the image's slot.
+    pub hooked: Mutex<BTreeMap<u32, Vec<String>>>,
     /// Bytes of code at the start of the image.
     pub text: u64,
     /// Replaces the kernel's random bytes of every image.
@@ -212,6 +214,7 @@ impl Shared {
             watched: options.times.clone(),
             regions: options.regions.clone(),
             commands: Mutex::default(),
+            hooked: Mutex::default(),
             text,
             random_bytes: RandomBytes::new(options.at_random, options.in_turn),
             hide_vdso: options.hide_vdso || own_clock,

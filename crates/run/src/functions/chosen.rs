@@ -51,11 +51,11 @@ fn word(pattern: &str) -> &str {
         .unwrap_or("")
 }
 
-/// Addresses, as the file has them, of the functions of `program` whose names are of a pattern.
+/// Addresses, as the file has them, and names of the functions of `program` whose names are of a pattern.
 ///
 /// # Errors
 /// One line: the program cannot be read.
-pub fn functions_like(program: &Path, pattern: &str) -> Result<Vec<u64>, String> {
+pub fn functions_like(program: &Path, pattern: &str) -> Result<Vec<(u64, String)>, String> {
     let word = word(pattern);
     let candidates = functions_of(program, &|mangled| mangled.contains(word))?;
     let file = MappedFile {
@@ -63,7 +63,7 @@ pub fn functions_like(program: &Path, pattern: &str) -> Result<Vec<u64>, String>
         build_id: Vec::new(),
     };
     let mut symbols = Symbols::new(SearchPath::default());
-    let mut found: Vec<u64> = candidates
+    let mut found: Vec<(u64, String)> = candidates
         .into_iter()
         .filter(|(_, offset, mangled)| {
             let named = |symbols: &mut Symbols| {
@@ -78,9 +78,9 @@ pub fn functions_like(program: &Path, pattern: &str) -> Result<Vec<u64>, String>
                 || matches(pattern, &demangled(mangled))
                 || named(&mut symbols)
         })
-        .map(|(address, ..)| address)
+        .map(|(address, _, mangled)| (address, demangled(&mangled)))
         .collect();
-    found.dedup();
+    found.dedup_by_key(|(address, _)| *address);
     Ok(found)
 }
 

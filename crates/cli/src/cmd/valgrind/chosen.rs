@@ -48,6 +48,7 @@ impl Chosen {
             collect_off: !options.collect_atstart,
             count_off: !options.instr_atstart,
             functions: (!self.places.is_empty()).then(|| self.places.finder()),
+            threads_apart: options.separate_threads,
         }
     }
 

@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use truecount_engine::virt::{Blocks, Mark};
+use truecount_engine::virt::{Blocks, CommandLine, Mark};
 use truecount_engine::xlate::facts::Event;
 use truecount_profile::export::{CallgrindFile, CostedFunction};
-use truecount_run::functions::{Addresses, Edge, FunctionCosts, LineCost, Piece};
+use truecount_run::functions::{Addresses, Edge, FunctionCosts, LineCost, Piece, matches};
 use truecount_run::references::SIMULATED;
 use truecount_run::result::RunResult;
 
@@ -148,9 +148,10 @@ impl Process {
             !images.iter().any(later)
         };
         // Without --trace-children a process is left at its `execve`.
+        let skipped = skipped(&images, commands, options);
         let wanted = |image: &Image| {
             let by_exec = commands.contains_key(&image.number) && Some(image.number) != first;
-            last(image) && (options.trace_children || !by_exec)
+            last(image) && (options.trace_children || !by_exec) && !skipped.contains(&image.number)
         };
         let chosen = images.iter().filter(|image| wanted(image));
         chosen
@@ -180,29 +181,40 @@ impl Process {
             true => blocks.threads(image),
             false => BTreeSet::from([0]),
         };
-        let mut number = 1;
-        for part in 0..=u32::try_from(marks.len()).unwrap_or(u32::MAX) {
-            let end = marks.get(part as usize);
-            for (thread, at) in threads.iter().zip(1..) {
-                let piece = Piece {
-                    image,
-                    thread: *thread,
-                    part,
-                };
-                let functions = costs.remove(&piece).unwrap_or_default();
-                if end.is_some_and(|mark| mark.drops) {
-                    self.dropped = self.dropped.wrapping_add(instructions(&functions));
-                    continue;
-                }
-                self.parts.push(Part {
-                    number,
-                    thread: options.separate_threads.then_some(at),
-                    trigger: end.map(|mark| mark.name.clone()),
-                    functions,
-                });
+        let mut take = |part, thread, apart, number, end: Option<&&Mark>| {
+            let piece = Piece {
+                image,
+                thread,
+                part,
+            };
+            let functions = costs.remove(&piece).unwrap_or_default();
+            if end.is_some_and(|mark| mark.drops) {
+                self.dropped = self.dropped.wrapping_add(instructions(&functions));
+                return;
             }
-            number += u32::from(end.is_some_and(|mark| !mark.drops));
+            self.parts.push(Part {
+                number,
+                thread: apart,
+                trigger: end.map(|mark| mark.name.clone()),
+                functions,
+            });
+        };
+        // Parts have one row of numbers, whosever they are.
+        let number_of = |end: Option<&&Mark>| {
+            let before = |mark: &&&Mark| !mark.drops && end.is_none_or(|e| mark.number < e.number);
+            u32::try_from(marks.iter().filter(before).count() + 1).unwrap_or(u32::MAX)
+        };
+        for (&thread, at) in threads.iter().zip(1..) {
+            let apart = options.separate_threads.then_some(at);
+            let mut part = 0;
+            let own = |mark: &&&Mark| !options.separate_threads || mark.by == thread;
+            for mark in marks.iter().filter(own) {
+                take(part, thread, apart, number_of(Some(mark)), Some(mark));
+                part = mark.number;
+            }
+            take(part, thread, apart, number_of(None), None);
         }
+        self.parts.sort_by_key(|part| (part.number, part.thread));
     }
 
     /// The sum over all functions, by event.
@@ -341,22 +353,57 @@ fn count(counts: truecount_engine::virt::Counts, event: Event) -> u64 {
 }
 
 /// Program and arguments of an image: a forked process has those of its parent.
-fn command_of(image: &Image, images: &[Image], commands: &BTreeMap<u32, String>) -> String {
+fn command_of(image: &Image, images: &[Image], commands: &BTreeMap<u32, CommandLine>) -> String {
     let mut at = image;
     loop {
         if let Some(command) = commands.get(&at.number) {
-            return command.clone();
+            return command.to_string();
         }
         // Parents are older: this ends.
-        let older = images.iter().rev();
-        let parent = older
-            .filter(|other| other.number < at.number)
-            .find(|other| other.pid == at.parent);
-        match parent {
+        match newest(images, at.number, at.parent) {
             Some(parent) => at = parent,
             None => return image.name.clone(),
         }
     }
+}
+
+/// The newest image of a process that is older than one with this number.
+fn newest(images: &[Image], than: u32, pid: u32) -> Option<&Image> {
+    let older = images.iter().filter(|image| image.number < than);
+    older
+        .filter(|image| image.pid == pid)
+        .max_by_key(|image| image.number)
+}
+
+/// The images that are not profiled by `--trace-children-skip` and `--trace-children-skip-by-arg`, with all that follows
+/// them in their processes, and the children of these. (Valgrind leaves them to the kernel at their `execve`.)
+fn skipped(
+    images: &[Image],
+    commands: &BTreeMap<u32, CommandLine>,
+    options: &Options,
+) -> BTreeSet<u32> {
+    let mut skipped = BTreeSet::new();
+    if options.skip_files.is_empty() && options.skip_words.is_empty() {
+        return skipped;
+    }
+    let mut by_age: Vec<&Image> = images.iter().collect();
+    by_age.sort_by_key(|image| image.number);
+    for image in by_age {
+        let before = newest(images, image.number, image.pid);
+        let before = before.or_else(|| newest(images, image.number, image.parent));
+        let chosen = |command: &CommandLine| {
+            let files = options.skip_files.iter();
+            let mut words = options.skip_words.iter();
+            files.clone().any(|pattern| matches(pattern, &command.file))
+                || words.any(|pattern| command.words.iter().any(|word| matches(pattern, word)))
+        };
+        let inherits = before.is_some_and(|before| skipped.contains(&before.number));
+        // (What the command itself is, is profiled whatever it is called.)
+        if inherits || before.is_some() && commands.get(&image.number).is_some_and(chosen) {
+            skipped.insert(image.number);
+        }
+    }
+    skipped
 }
 
 fn out_option(options: &Options) -> &'static str {

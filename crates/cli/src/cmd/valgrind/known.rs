@@ -37,16 +37,6 @@ pub(super) const CORE: &[Row] = &[
     ("-v", Value::Nothing, INSIDE),
     ("-d", Value::Nothing, INSIDE),
     ("-s", Value::Nothing, NO_ERRORS),
-    (
-        "--trace-children-skip",
-        Value::Text,
-        Fate::Noted("all children are traced"),
-    ),
-    (
-        "--trace-children-skip-by-arg",
-        Value::Text,
-        Fate::Noted("all children are traced"),
-    ),
     ("--child-silent-after-fork", Value::Boolean, INSIDE),
     ("--vgdb", Value::Word(&["no", "yes", "full"]), INSIDE),
     ("--vgdb-error", Value::Number, Fate::Noted(NO_GDB)),

@@ -19,6 +19,8 @@ pub(super) enum Log {
     Files(String),
     /// To an open descriptor.
     Descriptor(File),
+    /// It is lost.
+    Nowhere,
 }
 
 impl Log {
@@ -29,11 +31,20 @@ impl Log {
             return Ok(Self::Files(pattern.clone()));
         }
         // SAFETY: a number only; the result is checked.
-        let copy = unsafe { libc::fcntl(options.log_fd, libc::F_DUPFD_CLOEXEC, 3) };
+        let copied = |fd| unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
+        let mut copy = copied(options.log_fd);
         if copy < 0 {
+            // As Valgrind has it: the program is run all the same. (Where stderr is closed, too, there is nobody to tell.)
             let error = std::io::Error::last_os_error();
-            let cause = format!("cannot log to descriptor {}: {error}", options.log_fd);
-            return Err(Failure::new(1, cause));
+            let _ = writeln!(
+                std::io::stderr(),
+                "truecount: cannot log to descriptor {}: {error}; the log goes to stderr",
+                options.log_fd
+            );
+            copy = copied(libc::STDERR_FILENO);
+        }
+        if copy < 0 {
+            return Ok(Self::Nowhere);
         }
         // SAFETY: a fresh descriptor of ours.
         Ok(Self::Descriptor(File::from(unsafe {
@@ -55,6 +66,7 @@ impl Log {
             let text = text(options, process, notes, said);
             let mut problem = None;
             match &self {
+                Self::Nowhere => {}
                 Self::Descriptor(file) => {
                     // As on any stderr that is closed: what it said is lost, the program's status is not.
                     let mut file = file;

@@ -52,6 +52,9 @@ pub(super) struct Options {
     pub(super) tool: Tool,
     pub(super) quiet: bool,
     pub(super) trace_children: bool,
+    /// `--trace-children-skip`, `--trace-children-skip-by-arg`: patterns of files and of arguments.
+    pub(super) skip_files: Vec<String>,
+    pub(super) skip_words: Vec<String>,
     pub(super) log_file: Option<String>,
     pub(super) log_fd: i32,
     /// `--callgrind-out-file`, `--cachegrind-out-file`.
@@ -82,6 +85,8 @@ impl Options {
             tool,
             quiet: false,
             trace_children: false,
+            skip_files: Vec::new(),
+            skip_words: Vec::new(),
             log_file: None,
             log_fd: 2,
             out_file: format!("{}.out.%p", tool.name()),
@@ -250,6 +255,8 @@ fn set(options: &mut Options, word: &str) -> Result<(), Failure> {
         "--machine" => options.machine = machine(word, value)?,
         "-q" | "--quiet" if value.is_none() => options.quiet = true,
         "--trace-children" => options.trace_children = yes()?,
+        "--trace-children-skip" => options.skip_files = patterns(&text()?),
+        "--trace-children-skip-by-arg" => options.skip_words = patterns(&text()?),
         "--log-file" => options.log_file = Some(text()?),
         "--log-fd" => {
             let number = value
@@ -307,6 +314,12 @@ fn set(options: &mut Options, word: &str) -> Result<(), Failure> {
         _ => return other(options, word, name, value),
     }
     Ok(())
+}
+
+/// Patterns with commas between them.
+fn patterns(text: &str) -> Vec<String> {
+    let patterns = text.split(',').filter(|pattern| !pattern.is_empty());
+    patterns.map(str::to_owned).collect()
 }
 
 fn refused(word: &str, why: &str) -> Failure {

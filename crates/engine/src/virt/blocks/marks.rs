@@ -17,6 +17,8 @@ pub struct Mark {
     pub drops: bool,
     /// What ended the part.
     pub name: String,
+    /// Slot of the thread that came to its end.
+    pub by: u32,
 }
 
 /// The counters of a thread at a mark.
@@ -65,11 +67,21 @@ impl Reader<'_> {
                 .flat_map(|word| word.to_le_bytes())
                 .take(len)
                 .collect();
+            let mut name = String::from_utf8_lossy(&bytes).into_owned();
+            let function = word32(page, offset_of!(Context, region.mark_at));
+            if let (Some(at), Ok(hooked)) = (
+                (function as usize).checked_sub(1),
+                self.shared.hooked.lock(),
+            ) && let Some(function) = hooked.get(&image).and_then(|names| names.get(at))
+            {
+                name.push_str(function);
+            }
             self.blocks.marks.push(Mark {
                 image,
                 number,
                 drops: word32(page, offset_of!(Context, region.mark_kind)) == mark::ZERO,
-                name: String::from_utf8_lossy(&bytes).into_owned(),
+                name,
+                by: word32(page, offset_of!(Context, region.mark_by)),
             });
         }
         self.marked
@@ -81,6 +93,8 @@ impl Reader<'_> {
 
     /// Keeps what a thread counted apart, part by part.
     pub(super) fn apart(&mut self, slot: u32, image: u32, space: u32, values: &[u64]) {
+        let regions = self.shared.regions.as_ref();
+        let apart = regions.is_some_and(|regions| regions.threads_apart);
         let mut before: Vec<u64> = Vec::new();
         let mut part = 0;
         let mut keep = |part, now: &[u64], before: &[u64]| {
@@ -104,7 +118,12 @@ impl Reader<'_> {
             else {
                 continue;
             };
-            keep(marked.number.wrapping_sub(1), &now, &before);
+            // (A thread that began later has nothing in front of the mark before.)
+            let ended = match apart {
+                true => part,
+                false => marked.number.wrapping_sub(1),
+            };
+            keep(ended, &now, &before);
             (before, part) = (now, marked.number);
         }
         keep(part, values, &before);
