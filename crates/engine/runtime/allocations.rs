@@ -6,15 +6,13 @@
 //! what `operator new` has of `malloc`, or `realloc` of itself, is one block, whose site is where the program called.
 //! A function like `strdup` is no allocator, but allocates in its caller's name.
 
+use crate::blocks_of_heap::{self, say};
 use crate::elf_file::{File, each_symbol};
-use crate::heap::{Call, DEEPEST, HEAP, WHAT, word};
+use crate::heap::{Call, DEEPEST, word};
 use crate::hooks::Hooks;
-use crate::known;
 use crate::layout::{Context, option};
 use crate::program_memory::read;
-use crate::references;
 use crate::slots;
-use crate::xlate::references::MARK;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 
@@ -122,18 +120,11 @@ pub fn find(range: &Range<u64>, offset: u64, inode: u64, path: &[u8]) {
     });
 }
 
-/// Says something of the heap.
-fn say(context: &mut Context, what: u64, value: u64) {
-    let value = value & (MARK - 1);
-    references::mark(context, MARK | HEAP | what << WHAT | value);
-}
-
 /// What follows happened now: behind everything that any thread has said.
 fn happens(context: &mut Context) {
     let now = slots::header().rings.time.fetch_add(1, AcqRel) + 1;
     context.region.allocating.time = now;
     say(context, word::TIME, now);
-    known::catch_up(context);
 }
 
 /// Says what time it is, where that is not known in this thread: it begins, or makes a system call.
@@ -145,7 +136,6 @@ pub fn time(context: &mut Context) {
     if context.region.allocating.time != now {
         context.region.allocating.time = now;
         say(context, word::TIME, now);
-        known::catch_up(context);
     }
 }
 
@@ -215,13 +205,14 @@ fn allocated(context: &mut Context, call: &Call, site: u64) {
     happens(context);
     // (What is allocated where a block is takes its place.)
     if gone && block != call.other {
+        blocks_of_heap::freed(context, call.other);
         say(context, word::FREED, call.other);
     }
     if block != 0 {
+        blocks_of_heap::allocated(context, block, call.size, site);
         say(context, word::SITE, site);
         say(context, word::SIZE, call.size);
         say(context, word::ALLOCATED, block);
-        known::allocated(context, block, call.size);
     }
 }
 
@@ -257,11 +248,13 @@ fn called(context: &mut Context, does: u64) -> Option<u64> {
         does::FREES | does::UNMAPS if size == 0 => return None,
         does::FREES => {
             happens(context);
+            blocks_of_heap::freed(context, size);
             say(context, word::FREED, size);
             return None;
         }
         does::UNMAPS => {
             happens(context);
+            blocks_of_heap::unmapped(context, size, second);
             say(context, word::SIZE, second);
             say(context, word::UNMAPPED, size);
             return None;

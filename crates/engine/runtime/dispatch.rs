@@ -15,9 +15,9 @@ use crate::xlate::decode::{Kind, decode};
 use crate::xlate::entry::Via;
 use crate::{
     allocations, asked, cache_file, call_tree, check, clock, code_writes, collect, confine, counts,
-    ended, far, interrupt, keys, known, machine, native_call, open_pages, outside, perf, pids,
-    proc_maps, program_memory, references, report, requests, rseq, schedule, selector,
-    signal_calls, signals, slots, sys, syscalls, totals,
+    ended, far, interrupt, keys, machine, native_call, open_pages, outside, perf, pids, proc_maps,
+    program_memory, references, report, requests, rseq, schedule, selector, shadow, signal_calls,
+    signals, slots, sys, syscalls, totals,
 };
 use core::sync::atomic::Ordering::*;
 
@@ -84,8 +84,7 @@ fn answer(context: &mut Context) {
             go(context, context.pc, None, NONE);
         }
         kind::NO_ROOM => {
-            references::publish(context);
-            known::come_again(context);
+            shadow::come_again(context);
         }
         kind::ONCE => {
             let mut engine = engine::lock();
@@ -398,6 +397,7 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     call_tree::init();
     allocations::init();
     references::init();
+    shadow::init();
     rseq::start(args.sequences != 0);
     prepare(context, args.slot as u32);
     context.leader = args.slot as u32;

@@ -1,18 +1,20 @@
-//! Tables of references that are known to add nothing (`xlate::known`), and the routines that translated code goes
-//! through with what is not: they note it in the ring and enter it in its table. Every register stays as it is; flags
-//! stay in [`rt_room`] only. A signal that finds a thread here is stepped on to the end of the instruction.
+//! The shadow of what the program references (`xlate::known`), and the routines that translated code goes through with
+//! what is new: they enter it. Every register stays as it is. A signal that finds a thread here is stepped on to the end
+//! of the instruction.
 
 use crate::block::Block;
 use crate::entry::address;
 use crate::layout::{COUNTERS, Context, REGION, RING, option};
 use crate::slots;
 use crate::xlate::decode::{MAX_LEN, decode};
-use crate::xlate::known::{CLASSES, Class, Filter, Is, Literal, PIECE, Record, simple};
+use crate::xlate::known::{
+    AT, Filter, Is, LIES_BITS, Lies, Literal, Made, PAGE_BITS, Record, SHADOW, simple,
+};
 use crate::xlate::references::{APART, CHUNK, CHUNKS, Words};
 use core::arch::global_asm;
-use core::mem::offset_of;
+use core::mem::{offset_of, size_of};
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 
 unsafe extern "C" {
     fn rt_note();
@@ -20,81 +22,162 @@ unsafe extern "C" {
     fn rt_note_end();
 }
 
-/// By class: where its table is, and the bits of an address that choose an entry.
-#[unsafe(no_mangle)]
-static RT_CLASSES: [[u32; 2]; CLASSES] = {
-    let mut all = [[0; 2]; CLASSES];
-    let mut number = 0;
-    while number < CLASSES {
-        let class = Class(number as u8);
-        all[number] = [class.table(), class.mask()];
-        number += 1;
-    }
-    all
-};
+/// Spreads operands' numbers over their places (the golden ratio, signed).
+const SPREAD: i32 = 0x9e37_79b1_u32.cast_signed();
 
 global_asm!(
     ".pushsection .text",
+    // RDX: where it says what is entered now. All else stays.
+    ".macro rt_made",
+    "mov edx, [rbx+{counter}]",
+    "mov rdx, gs:[rdx]",
+    "cmp gs:[{seen}], rdx",
+    "je 40f",
+    "mov gs:[{seen}], rdx",
+    "mov qword ptr gs:[{since}], 0",
+    "40: mov edx, gs:[{since}]",
+    "add qword ptr gs:[{since}], 1",
+    "and edx, 1",
+    "shl edx, 6",
+    "add edx, {made}",
+    "mov gs:[{spill}+48], rcx",
+    "mov rcx, [rbx+{record}]",
+    "mov gs:[rdx+{made_record}], rcx",
+    "mov rcx, gs:[{spill}+48]",
+    ".endm",
     ".globl rt_note",
     "rt_note:",
-    "mov gs:[{spill}+8], rax",
-    "mov gs:[{spill}+16], rbx",
-    "mov gs:[{spill}+24], rcx",
+    "mov gs:[{spill}], rax",
+    "mov gs:[{spill}+8], rbx",
+    "mov gs:[{spill}+16], rcx",
+    "mov gs:[{spill}+24], rdx",
+    "mov gs:[{spill}+32], rsi",
+    "mov gs:[{spill}+40], rdi",
     "mov rbx, gs:[{literal}]",
-    "mov eax, gs:[{position}]",
+    "mov rcx, gs:[{address}]",
+    "mov rsi, gs:[{shadow}]",
+    "test rsi, rsi",
+    "jz 10f",
+    "movzx edx, byte ptr [rbx+{size}]",
+    "lea rdi, [rcx+rdx-1]",
+    "mov rax, rcx",
+    "or rax, rdi",
+    "shr rax, 47",
+    "jnz 10f",
+    // Are its first and its last byte in pages of the shadow that are there?
+    "mov rax, gs:[{pages}]",
+    "shr rdi, {page}",
+    "bt qword ptr [rax], rdi",
+    "jnc 20f",
+    "mov rdi, rcx",
+    "shr rdi, {page}",
+    "bt qword ptr [rax], rdi",
+    "jnc 20f",
+    // How does it lie?
+    "xor eax, eax",
+    "lea edi, [rdx-1]",
+    "and edi, ecx",
+    "jz 4f",
+    "inc eax",
+    "mov edi, ecx",
+    "and edi, 63",
+    "add edi, edx",
+    "cmp edi, 64",
+    "jbe 3f",
+    "or eax, 2",
+    "mov edi, ecx",
+    "and edi, 4095",
+    "add edi, edx",
+    "cmp edi, 4096",
+    "jbe 3f",
+    "or eax, 4",
+    "3: mov rdx, [rbx+{record}]",
+    "movabs rdi, {lies}",
+    "or rdx, rdi", // as `Record::lies`
+    "imul rdi, rdx, {spread}",
+    "shr rdi, 64-{lies_bits}",
+    "shl edi, 5",
+    "add edi, {table}",
+    "cmp gs:[rdi], rdx",
+    "je 5f",
+    "cmp qword ptr gs:[rdi], 0",
+    "je 2f",
+    // The other place of two.
+    "xor edi, 32",
+    "cmp gs:[rdi], rdx",
+    "je 5f",
+    "cmp qword ptr gs:[rdi], 0",
+    "jne 20f",
+    "2: mov gs:[rdi], rdx",
+    "5: add qword ptr gs:[rdi+8], 1",
+    "bt eax, 1",
+    "adc qword ptr gs:[rdi+16], 0",
+    "bt eax, 2",
+    "adc qword ptr gs:[rdi+24], 0",
+    "4:",
+    "rt_made",
+    "mov gs:[rdx+{lies_at}], edi",
+    "mov gs:[rdx+{counted}], eax",
+    "mov eax, ecx",
+    "and eax, 7",
+    "movzx edi, byte ptr [rbx+{size}]",
+    "lea edi, [rdi+rax+7]",
+    "shr edi, 3",
+    "mov gs:[rdx+{many}], edi",
+    "shr rcx, 3",
+    "add rsi, rcx",
+    "mov gs:[rdx+{at}], rsi",
+    "mov rax, [rsi]",
+    "mov gs:[rdx+{before}], rax",
+    "mov rax, [rsi+8]",
+    "mov gs:[rdx+{before}+8], rax",
+    "movzx eax, byte ptr [rbx+{bits}]",
+    "mov gs:[rdx+{made_bits}], eax",
+    "7: mov dl, [rsi]",
+    "and dl, al",
+    "cmp dl, al",
+    "je 8f",
+    "lock or [rsi], al",
+    "8: inc rsi",
+    "dec edi",
+    "jnz 7b",
+    "9: movsxd rax, dword ptr [rbx+{back}]",
+    "add rax, rbx",
+    "mov gs:[{resume}], rax",
+    "mov rax, gs:[{spill}]",
+    "mov rbx, gs:[{spill}+8]",
+    "mov rcx, gs:[{spill}+16]",
+    "mov rdx, gs:[{spill}+24]",
+    "mov rsi, gs:[{spill}+32]",
+    "mov rdi, gs:[{spill}+40]",
+    "jmp qword ptr gs:[{resume}]",
+    // There is no shadow for it: it is noted in the ring.
+    "10: mov eax, gs:[{position}]",
     // Where no record begins (`xlate::references`): there is no room.
     "test ah, ah",
-    "jz 9f",
-    "mov rcx, [rbx+{record}]",
-    "mov gs:[rax*8+{ring}], rcx",
-    "mov rcx, gs:[{address}]",
+    "jz 20f",
+    "mov rdx, [rbx+{record}]",
+    "mov gs:[rax*8+{ring}], rdx",
     "mov gs:[rax*8+{ring}+8], rcx",
     "add eax, 2",
     "mov gs:[{position}], eax",
-    "mov eax, [rbx+{counter}]",
-    "mov rax, gs:[rax]",
-    "cmp gs:[{seen}], rax",
-    "je 7f",
-    "mov gs:[{seen}], rax",
-    "mov dword ptr gs:[{since}], 0",
-    "7: add dword ptr gs:[{since}], 1",
-    "movsxd rax, dword ptr [rbx+{back}]",
-    "add rax, rbx",
-    "mov gs:[{resume}], rax",
-    "movzx eax, byte ptr [rbx+{unaligned}]",
-    "test eax, ecx",
-    "jnz 8f",
-    "movzx ebx, byte ptr [rbx+{class}]",
-    "cmp ebx, {classes}",
-    "jae 8f",
-    "lea rax, [rip+RT_CLASSES]",
-    "lea rax, [rax+rbx*8]",
-    "mov gs:[{spill}+32], rdx",
-    "mov edx, [rax+4]",
-    "and edx, ecx",
-    "mov eax, [rax]",
-    "and rcx, -8",
-    "mov gs:[rax+rdx], rcx",
-    // The piece of the table that the entry is in has one.
-    "shr edx, {piece}",
-    "mov rax, gs:[rbx*8+{used}]",
-    "bts rax, rdx",
-    "mov gs:[rbx*8+{used}], rax",
-    "mov rdx, gs:[{spill}+32]",
-    "8: mov rax, gs:[{spill}+8]",
-    "mov rbx, gs:[{spill}+16]",
-    "mov rcx, gs:[{spill}+24]",
-    "jmp qword ptr gs:[{resume}]",
-    "9: mov rax, gs:[{spill}+8]",
-    "mov rbx, gs:[{spill}+16]",
-    "mov rcx, gs:[{spill}+24]",
+    "rt_made",
+    "mov dword ptr gs:[rdx+{many}], 0",
+    "jmp 9b",
+    // Something is to be made ready before.
+    "20: mov rax, gs:[{spill}]",
+    "mov rbx, gs:[{spill}+8]",
+    "mov rcx, gs:[{spill}+16]",
+    "mov rdx, gs:[{spill}+24]",
+    "mov rsi, gs:[{spill}+32]",
+    "mov rdi, gs:[{spill}+40]",
     "mov dword ptr gs:[{kind}], {no_room}",
     "jmp rt_save",
-    // Only room is wanted.
+    // Only room in the ring is wanted, and flags stay.
     ".globl rt_room",
     "rt_room:",
-    "mov gs:[{spill}+16], rbx",
-    "mov gs:[{spill}+24], rcx",
+    "mov gs:[{spill}+8], rbx",
+    "mov gs:[{spill}+16], rcx",
     "mov ebx, gs:[{position}]",
     "movzx ecx, bh",
     "jrcxz 6f",
@@ -102,32 +185,45 @@ global_asm!(
     "movsxd rcx, dword ptr [rbx+{back}]",
     "lea rcx, [rcx+rbx]",
     "mov gs:[{resume}], rcx",
-    "mov rbx, gs:[{spill}+16]",
-    "mov rcx, gs:[{spill}+24]",
+    "mov rbx, gs:[{spill}+8]",
+    "mov rcx, gs:[{spill}+16]",
     "jmp qword ptr gs:[{resume}]",
-    "6: mov rbx, gs:[{spill}+16]",
-    "mov rcx, gs:[{spill}+24]",
+    "6: mov rbx, gs:[{spill}+8]",
+    "mov rcx, gs:[{spill}+16]",
     "mov dword ptr gs:[{kind}], {no_room}",
     "jmp rt_save",
     ".globl rt_note_end",
     "rt_note_end:",
     ".popsection",
-    spill = const offset_of!(Context, noted.known.spill),
+    // (The first word is translated code's.)
+    spill = const offset_of!(Context, noted.known.spill) + 8,
     literal = const offset_of!(Context, noted.known.literal),
     address = const offset_of!(Context, noted.known.address),
+    shadow = const offset_of!(Context, noted.known.shadow),
+    pages = const offset_of!(Context, noted.known.pages),
     seen = const offset_of!(Context, noted.known.seen),
     since = const offset_of!(Context, noted.known.since),
+    made = const offset_of!(Context, noted.known.made),
     resume = const offset_of!(Context, noted.known.resume),
-    used = const offset_of!(Context, noted.known.used),
     position = const offset_of!(Context, noted.position),
     kind = const offset_of!(Context, exit_kind),
     record = const offset_of!(Literal, record),
     counter = const offset_of!(Literal, counter),
     back = const offset_of!(Literal, back),
-    unaligned = const offset_of!(Literal, unaligned),
-    class = const offset_of!(Literal, class),
-    classes = const CLASSES,
-    piece = const PIECE.trailing_zeros(),
+    size = const offset_of!(Literal, size),
+    bits = const offset_of!(Literal, bits),
+    made_record = const offset_of!(Made, record),
+    at = const offset_of!(Made, at),
+    before = const offset_of!(Made, before),
+    many = const offset_of!(Made, many),
+    made_bits = const offset_of!(Made, bits),
+    lies_at = const offset_of!(Made, lies),
+    counted = const offset_of!(Made, counted),
+    lies = const Record(0).lies().0,
+    spread = const SPREAD,
+    lies_bits = const LIES_BITS,
+    table = const AT,
+    page = const PAGE_BITS,
     ring = const RING,
     no_room = const crate::entry::kind::NO_ROOM,
 );
@@ -142,11 +238,42 @@ pub fn range() -> Range<u64> {
     address(rt_note)..address(rt_note_end)
 }
 
+/// Where the shadow of address 0 is; 0: there is none.
+static BASE: AtomicU64 = AtomicU64::new(0);
+/// Where the bits of its pages are.
+static PAGES: AtomicU64 = AtomicU64::new(0);
+/// Bytes behind the shadow that can be read.
+pub const MORE: u64 = 0x1000;
+
+/// Where the shadow of address 0 is; 0: there is none.
+pub fn base() -> u64 {
+    BASE.load(Relaxed)
+}
+
+/// Where the bits of its pages are.
+pub fn pages() -> u64 {
+    PAGES.load(Relaxed)
+}
+
+/// There is a shadow from now on.
+pub fn begins(base: u64, pages: u64) {
+    PAGES.store(pages, Relaxed);
+    BASE.store(base, Release);
+}
+
+/// Whether a range touches the shadow.
+pub fn touches(start: u64, end: u64) -> bool {
+    let base = BASE.load(Relaxed);
+    base != 0 && start < base + SHADOW + MORE && base < end
+}
+
 /// A thread's context.
 pub fn prepare(context: &mut Context) {
-    context.noted.known.vector_note = address(rt_note);
-    context.noted.known.vector_room = address(rt_room);
-    context.noted.known.allocations = ALLOCATIONS.load(Acquire);
+    let known = &mut context.noted.known;
+    known.vector_note = address(rt_note);
+    known.vector_room = address(rt_room);
+    known.shadow = BASE.load(Relaxed);
+    known.pages = PAGES.load(Relaxed);
 }
 
 /// How blocks leave references out; `None`: they note all.
@@ -156,126 +283,31 @@ pub fn filter() -> Option<Filter> {
         address: offset_of!(Context, noted.known.address) as u32,
         literal: offset_of!(Context, noted.known.literal) as u32,
         spill: offset_of!(Context, noted.known.spill) as u32,
+        shadow: offset_of!(Context, noted.known.shadow) as u32,
+        has_shadow: BASE.load(Relaxed) != 0,
         vector_note: offset_of!(Context, noted.known.vector_note) as u32,
         vector_room: offset_of!(Context, noted.known.vector_room) as u32,
         reads_fs: options & option::READS_FS != 0,
     })
 }
 
-/// There was no room: there is now, and the thread comes again.
-pub fn come_again(context: &mut Context) {
-    let literal = context.noted.known.literal;
-    // SAFETY: in translated code, which has just named it.
-    let again = unsafe { (*(literal as *const Literal)).again };
-    context.resume = literal.wrapping_add_signed(i64::from(again));
+/// The bits of 64 pages: those of a piece.
+pub fn pages_of(piece: u64) -> &'static AtomicU64 {
+    // SAFETY: as many words as there are pieces; nobody else uses them.
+    unsafe { &*((PAGES.load(Relaxed) + piece * 8) as *const AtomicU64) }
 }
 
-/// Allocations of this process.
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-/// The last of them: one more than its number, first byte, bytes.
-static LAST: [[AtomicU64; 3]; LATELY] = [const { [const { AtomicU64::new(0) }; 3] }; LATELY];
-const LATELY: usize = 64;
-
-/// A block of the heap is allocated: what any thread knows of its lines is no more. (Another thread forgets when it
-/// comes to know of that time: see [`catch_up`].)
-pub fn allocated(context: &mut Context, start: u64, size: u64) {
-    if !on() {
-        return;
-    }
-    let number = ALLOCATIONS.fetch_add(1, AcqRel);
-    if let Some([which, at, long]) = LAST.get(number as usize % LATELY) {
-        which.store(0, Release);
-        at.store(start, Release);
-        long.store(size, Release);
-        which.store(number + 1, Release);
-    }
-    catch_up(context);
+/// A byte of the shadow, which can be used.
+pub fn byte(at: u64) -> &'static AtomicU8 {
+    // SAFETY: in a page that is there.
+    unsafe { &*(at as *const AtomicU8) }
 }
 
-/// Forgets what other threads have allocated since.
-pub fn catch_up(context: &mut Context) {
-    let now = ALLOCATIONS.load(Acquire);
-    let known = context.noted.known.allocations;
-    if now == known {
-        return;
-    }
-    context.noted.known.allocations = now;
-    if now.wrapping_sub(known) > LATELY as u64 {
-        return forget_all(context);
-    }
-    for number in known..now {
-        let Some([which, at, long]) = LAST.get(number as usize % LATELY) else {
-            continue;
-        };
-        let (start, size) = (at.load(Acquire), long.load(Acquire));
-        // Not written yet, or another one by now?
-        if which.load(Acquire) != number + 1 {
-            return forget_all(context);
-        }
-        forget(context, start, size);
-    }
-}
-
-fn clear(context: &Context, class: Class, from: u64, bytes: u64) {
-    let at = context.this + u64::from(class.table()) + from;
-    // SAFETY: inside the thread's own table.
-    unsafe { core::ptr::write_bytes(at as *mut u8, 0, bytes as usize) };
-}
-
-/// Forgets what is known of lines. A piece that is cleared as a whole is not cleared again before it is used: a block
-/// may grow byte by byte.
-fn forget(context: &mut Context, start: u64, size: u64) {
-    let used = context.noted.known.used;
-    let left = used
-        .iter()
-        .zip(0..)
-        .map(|(&used, number)| clear_lines(context, Class(number), used, start, size));
-    let mut now = [0; CLASSES];
-    now.iter_mut().zip(left).for_each(|(to, left)| *to = left);
-    context.noted.known.used = now;
-}
-
-/// Clears what a table has of lines, in the pieces that have entries; the pieces that may still have some.
-fn clear_lines(context: &Context, class: Class, mut used: u64, start: u64, size: u64) -> u64 {
-    // An operand may begin 31 bytes in front of what it references.
-    let (from, to) = (
-        start.saturating_sub(31) & !63,
-        start.saturating_add(size).saturating_add(63) & !63,
-    );
-    let table = u64::from(class.bytes());
-    if to.saturating_sub(from) >= table {
-        return clear_used(context, class, used);
-    }
-    let mut at = from;
-    while at < to && used != 0 {
-        let place = at & (table - 1);
-        let piece = u64::from(PIECE);
-        let long = (to - at).min(piece - place % piece);
-        let bit = 1 << (place / piece);
-        if used & bit != 0 {
-            clear(context, class, place, long);
-            used &= if long == piece { !bit } else { !0 };
-        }
-        at += long;
-    }
-    used
-}
-
-/// Clears the pieces that have entries; none has any then.
-fn clear_used(context: &Context, class: Class, mut used: u64) -> u64 {
-    while used != 0 {
-        let piece = u64::from(used.trailing_zeros());
-        clear(context, class, piece * u64::from(PIECE), u64::from(PIECE));
-        used &= used - 1;
-    }
-    0
-}
-
-fn forget_all(context: &mut Context) {
-    for (&used, number) in context.noted.known.used.iter().zip(0..) {
-        clear_used(context, Class(number), used);
-    }
-    context.noted.known.used = [0; CLASSES];
+/// Where an operand's [`Lies`] may be.
+pub fn lies_of(context: &Context, record: u64) -> [u64; 2] {
+    let spread = i64::from(SPREAD).cast_unsigned();
+    let number = record.wrapping_mul(spread) >> (64 - LIES_BITS);
+    [number, number ^ 1].map(|number| context.this + AT + number * size_of::<Lies>() as u64)
 }
 
 /// Whether references are filtered.
@@ -326,6 +358,7 @@ pub fn unfinished(context: &Context, block: &Block, done: u16, registers: Option
         true => context.noted.marks,
         false => 0,
     };
+    let this = context.this;
     let mut end = context.noted.position.wrapping_sub(marks);
     let is_ours = |record: Record| {
         described_pc(record) == Some(block.pc) && record.number() == usize::from(done)
@@ -360,30 +393,52 @@ pub fn unfinished(context: &Context, block: &Block, done: u16, registers: Option
         unsafe { head.write(record.0 | flag) };
         return;
     }
-    // Its references: those that were noted by this execution of the block.
+    // Its references: those that were entered by this execution of the block.
     // SAFETY: the thread's own counter.
     let counter = unsafe {
         let at = context.this + u64::from(COUNTERS) + u64::from(block.counter) * 8;
         (at as *const u64).read_volatile()
     };
-    if counter != context.noted.known.seen {
+    let known = &context.noted.known;
+    if counter != known.seen {
         return;
     }
-    for _ in 0..context.noted.known.since.min(2) {
-        if end < start + 2 {
+    for back in 1..=known.since.min(2) {
+        let place = (known.since - back) as usize % 2;
+        let Some(made) = known.made.get(place) else {
+            return;
+        };
+        let record = made.record.load(Relaxed);
+        if record == 0 || !is_ours(Record(record)) {
             return;
         }
-        let head = word(context, end - 2);
-        // SAFETY: words of the thread's ring.
-        let (record, at) = unsafe { (Record(head.read()), head.add(1).read()) };
-        if !is_ours(record) || !matches!(record.is(), Some(Is::Reference(_))) {
-            return;
+        made.record.store(0, Relaxed);
+        if made.many == 0 {
+            // It is in the ring.
+            if end < start + 2 {
+                return;
+            }
+            let head = (this + RING + u64::from(end - 2) * 8) as *mut u64;
+            // SAFETY: words of the thread's ring.
+            unsafe { head.write(head.read() | Record::CANCELLED) };
+            end -= 2;
+            continue;
         }
-        // SAFETY: as above.
-        unsafe { head.write(record.0 | Record::CANCELLED) };
-        for (&used, number) in context.noted.known.used.iter().zip(0..) {
-            clear_lines(context, Class(number), used, at, 1);
-        }
-        end -= 2;
+        take_back(this, made);
+    }
+}
+
+/// What was entered was not done.
+fn take_back(region: u64, made: &Made) {
+    let before = made.before.iter().flat_map(|word| word.to_le_bytes());
+    for (at, before) in (made.at..made.at + u64::from(made.many)).zip(before) {
+        byte(at).fetch_and(!(made.bits as u8 & !before), AcqRel);
+    }
+    if made.lies != 0 {
+        // SAFETY: in the thread's own table; nothing else was counted since.
+        let lies = unsafe { &mut *((region + u64::from(made.lies)) as *mut Lies) };
+        lies.unaligned -= 1;
+        lies.line_splits -= u64::from(made.counted >> 1 & 1);
+        lies.page_splits -= u64::from(made.counted >> 2 & 1);
     }
 }

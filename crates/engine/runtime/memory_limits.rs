@@ -19,7 +19,7 @@ pub fn call(number: u64, a: [u64; 6]) -> i64 {
         // SAFETY: passed through as the program made it.
         return unsafe { sys::call(number, a) };
     }
-    let apart = slots::header().apart;
+    let apart = both::apart(slots::header());
     let own = process & 0xffff_ffff == 0 || process as u32 == sys::getpid();
     let mut limit = [0u64; 2];
     if new != 0 {

@@ -159,13 +159,14 @@ pub fn is_engines(start: u64, end: u64) -> bool {
     let touches = |low: u64, high: u64| start < high && low < end;
     touches_runtime(start, end)
         || totals::touches(start, end)
+        || known::touches(start, end)
         || touches(low(), low() + LOW_BYTES)
         || area_bases().any(|base| touches(base, base + AREA))
 }
 
 /// Whether it touches memory that cannot go elsewhere.
 pub fn overlaps_fixed(start: u64, end: u64) -> bool {
-    totals::overlaps(start, end) || touches_runtime(start, end)
+    totals::overlaps(start, end) || touches_runtime(start, end) || known::touches(start, end)
 }
 
 fn touches_runtime(start: u64, end: u64) -> bool {

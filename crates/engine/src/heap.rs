@@ -23,7 +23,15 @@ pub mod word {
     pub const FREED: u64 = 4;
     /// Nothing is mapped any more from here on: so many bytes as the last size says.
     pub const UNMAPPED: u64 = 5;
+    /// With `option::FILTERED`: from here on …
+    pub const FROM: u64 = 6;
+    /// … in two lines, so many pairs of lines further on (from bit 32 on), eight bytes each were written (16 bits from
+    /// bit 16 on), or read or written (the lowest 16): by any thread, since they were allocated.
+    pub const USED: u64 = 7;
 }
+
+/// Blocks of so many bytes are large (as `truecount_memory` has it).
+pub const LARGE: u64 = 64 * 4096;
 
 /// Calls that one thread can be inside of at the same time, and that are looked at.
 pub const DEEPEST: usize = 8;

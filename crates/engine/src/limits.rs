@@ -5,7 +5,8 @@
 //! A limit that has been enlarged carries a mark in its low bits, which the kernel ignores (it compares
 //! pages), so that it is known after `fork`, after `execve`, and by the launcher.
 
-use crate::layout::{MAX_SLOTS, region_offset};
+use crate::layout::{Header, MAX_SLOTS, REGION, option, region_offset};
+use crate::xlate::known;
 
 /// `RLIMIT_DATA` of getrlimit(2).
 pub const DATA: u64 = 2;
@@ -17,13 +18,29 @@ pub const INFINITY: u64 = u64::MAX;
 const MARK_BITS: u64 = 0x3ff;
 const MARK: u64 = 0x2a7;
 
+/// Instead of how far regions are apart: they are [`REGION`] apart, and there is a shadow of all addresses.
+const SHADOWED: u64 = REGION + 1;
+
+/// How far a run's regions are apart, and whether it has a shadow, in one number.
+pub fn apart(header: &Header) -> u64 {
+    match header.options & option::FILTERED {
+        0 => header.apart,
+        _ => SHADOWED,
+    }
+}
+
 /// What the engine takes at most: 2 GiB of code and tables (some 200 MB at first; what is not used of it
-/// the program may use), and the totals file, which is not memory, and whose regions are `apart` bytes apart.
+/// the program may use), and the totals file, which is not memory, and whose regions are `apart` bytes apart
+/// (or [`SHADOWED`]).
 fn own(resource: u64, apart: u64) -> Option<u64> {
+    let (apart, shadow) = match apart {
+        SHADOWED => (REGION, known::SHADOW + (1 << 30)),
+        apart => (apart, 0),
+    };
     let reserved = 2 << 30;
     match resource {
         DATA => Some(reserved),
-        ADDRESS_SPACE => Some(region_offset(MAX_SLOTS, apart) + reserved),
+        ADDRESS_SPACE => Some(region_offset(MAX_SLOTS, apart) + shadow + reserved),
         _ => None,
     }
 }
@@ -67,6 +84,7 @@ mod tests {
             (DATA, 0),
             (ADDRESS_SPACE, CONTEXT_BYTES),
             (ADDRESS_SPACE, REGION),
+            (ADDRESS_SPACE, super::SHADOWED),
         ] {
             for limit in [0, 1 << 10, 4_000_000 << 10, 3 << 40, INFINITY] {
                 let kernel = enlarged(resource, limit, apart);

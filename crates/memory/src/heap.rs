@@ -244,7 +244,20 @@ impl Heap {
         if let Some(recent) = self.recent.get_mut(number as usize % RECENT) {
             *recent = (number, place);
         }
+        for address in self.large_in(number) {
+            if let Some(&block) = self.blocks.get(&address) {
+                self.enter(place, address, block);
+            }
+        }
         place
+    }
+
+    /// The large blocks in a page.
+    fn large_in(&self, number: u64) -> Vec<u64> {
+        let (start, last) = (number * PAGE, number * PAGE + (PAGE - 1));
+        let below = self.large.range(..=last).rev();
+        let inside = below.take_while(|&(_, &end)| end > start);
+        inside.map(|(&address, _)| address).collect()
     }
 
     /// Enters a block in a page.
@@ -256,13 +269,17 @@ impl Heap {
         // Whatever was there before is gone: nobody saw it freed.
         let page = self.pages.get(place as usize);
         let parts = page.map_or(&[] as &[Part], |page| &page.parts);
-        let over: Vec<u64> = parts
+        let over: Vec<(u64, bool)> = parts
             .iter()
             .filter(|one| one.has(part.start, part.end - 1))
-            .map(|one| one.block.0)
+            .map(|one| (one.block.0, one.block.1 >= LARGE && one.touched == 0))
             .collect();
-        for before in over {
-            self.free(before, block.from);
+        for (before, is_room) in over {
+            // (Room of an allocator's, of which it gives pieces away.)
+            match is_room {
+                true => drop(self.take(place, before)),
+                false => self.free(before, block.from),
+            }
         }
         if let Some(page) = self.pages.get_mut(place as usize) {
             let at = page.parts.partition_point(|one| one.start < part.start);
@@ -390,14 +407,8 @@ impl Heap {
             self.recent.resize(RECENT, (u64::MAX, NONE));
         }
         let mut place = self.places.get(&number).copied();
-        let large = self.large.range(..=number * PAGE + (PAGE - 1)).next_back();
-        if let (None, Some((&address, &end))) = (place, large)
-            && end > number * PAGE
-            && let Some(&block) = self.blocks.get(&address)
-        {
-            let made = self.make_page(number);
-            self.enter(made, address, block);
-            place = Some(made);
+        if place.is_none() && !self.large_in(number).is_empty() {
+            place = Some(self.make_page(number));
         }
         let place = place.unwrap_or(NONE);
         if let Some(recent) = self.recent.get_mut(number as usize % RECENT) {

@@ -60,7 +60,7 @@ fn try_inject(shared: &Shared, tid: i32, previous: u32) -> Result<(), InjectErro
     remote.enter()?;
     for resource in [limits::DATA, limits::ADDRESS_SPACE] {
         // Where that is not allowed, the runtime finds out whether it can do with what there is.
-        let apart = shared.header().apart;
+        let apart = limits::apart(shared.header());
         let _ = ptrace::change_limit(tid, resource, |l| limits::enlarged(resource, l, apart));
     }
     let program = shared.programs.of(tid);
@@ -352,7 +352,7 @@ fn remove(shared: &Shared, remote: &Remote, low: u64, totals_fd: Option<u64>) {
     }
     // Its limits are its own again.
     for resource in [limits::DATA, limits::ADDRESS_SPACE] {
-        let apart = shared.header().apart;
+        let apart = limits::apart(shared.header());
         let change = |limit| limits::own_limit(resource, limit, apart);
         let _ = ptrace::change_limit(remote.tid, resource, change);
     }

@@ -323,6 +323,11 @@ impl Shared {
         }
     }
 
+    /// Reads bytes of a slot's region.
+    pub(super) fn read_region(&self, slot: u32, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.totals.read_exact_at(into, self.offset(slot) + offset)
+    }
+
     /// Maps bytes of a slot's region.
     pub(super) fn map_bytes(&self, slot: u32, offset: u64, len: usize) -> io::Result<MappedBytes> {
         MappedBytes::new(&self.totals, self.offset(slot) + offset, len)

@@ -1,45 +1,101 @@
 //! References that are known to add nothing are left out (`option::FILTERED`): where only lines, pages and how
 //! references lie are asked for.
 //!
-//! What is counted then of a reference that was made before, by whatever instruction, is nothing: another one to the
-//! same eight bytes, that lies in them as a whole, is aligned, and reads, or writes, as that one did, touches the same
-//! line and the same block of the heap. Such a reference is *known*. In front of an instruction translated code looks
-//! up its address in tables of the thread's ([`Class`]): an entry holds the address of the eight bytes (or of the longer
-//! operand) that was noted last of those that share it. What is not known is noted in the ring with the number of its
-//! instruction, and then is known. What the tables know of a block of the heap is forgotten when it is allocated.
+//! A byte for each eight bytes of the program's memory says what was done there: its *shadow*, at an eighth of the
+//! address, in one reservation of addresses that all threads of a memory share. In front of an instruction translated
+//! code looks there whether such a reference was made before ([`did`]); one that was, and is aligned, adds nothing. What
+//! is new is entered by the runtime's routine, and who reads the run finds it there at the end. When a block of the heap
+//! is allocated or free again, what was done there until then is put aside, and told.
 //!
-//! How often instructions were executed follows from the counters of their blocks; so blocks are not in the ring, which
-//! is a row of records:
+//! Behind the addresses are *pieces* of 256 KiB, where there was a reference: parts of the totals file, so that nothing
+//! is lost when the program is killed. A memory's first ones are in the region of its first thread, others in slots of
+//! their own; a directory says which addresses each is the shadow of.
+//!
+//! How references lie that are not aligned is counted by operand in a table of the thread's ([`Lies`]); what has no place
+//! there is said in the ring. How often instructions were executed follows from the counters of their blocks; so blocks
+//! are not in the ring, which is a row of records:
 //!
 //! | record | words |
 //! |---|---|
-//! | a reference | [`Record`]; the address |
+//! | a reference, where there is no shadow | [`Record`]; the address |
+//! | how references of an operand lie | [`Record`]; three counts |
 //! | an instruction whose references are worked out from its registers | [`Record`]; the words of `Words::of` |
-//! | marks | as without the tables |
+//! | marks | as without the shadow |
 //!
 //! `core` only.
 
 use super::block::Operand;
 use super::insn::{Insn, Kind, prefix};
 use super::operand_size::operand_size;
+use core::sync::atomic::AtomicU64;
 
-/// Bytes of the table of a class of references of up to eight bytes …
-const NARROW: u32 = 1 << 20;
-/// … and of longer ones.
-const WIDE: u32 = 1 << 19;
-/// Classes of up to eight bytes: by what is done, and whether the stack pointer leads there.
-const NARROWS: u32 = 6;
-/// Classes.
-pub const CLASSES: usize = 14;
-/// Where a slot's tables are in its region.
+/// What was done with eight bytes of memory: bits of their shadow.
+pub mod did {
+    /// They were read …
+    pub const LOADED: u8 = 1;
+    /// … or written, or some of them.
+    pub const STORED: u8 = 2;
+    /// The same, through the stack pointer.
+    pub const STACK_LOADED: u8 = 4;
+    /// The same, through the stack pointer.
+    pub const STACK_STORED: u8 = 8;
+    /// They were read before the block of the heap was allocated, or free, that was last …
+    pub const WAS_LOADED: u8 = 16;
+    /// … or written …
+    pub const WAS_STORED: u8 = 32;
+    /// … through the stack pointer.
+    pub const WAS_STACK: u8 = 64;
+    /// They are in a block of the heap that is not large (`heap::LARGE`).
+    pub const BLOCK: u8 = 128;
+}
+
+/// Bytes of the shadow of all memory that a program can have.
+pub const SHADOW: u64 = 1 << (47 - 3);
+/// Bits of an address below the number of its shadow's piece …
+pub const PIECE_BITS: u32 = 21;
+/// … and page.
+pub const PAGE_BITS: u32 = 15;
+/// Bytes of a piece.
+pub const PIECE: u64 = 1 << (PIECE_BITS - 3);
+/// Where what belongs to this is in a slot's region: first the table of [`Lies`].
 pub const AT: u64 = 50 << 20;
+/// Bits of an operand's number that choose its place there.
+pub const LIES_BITS: u32 = 16;
+/// Bytes of that table.
+pub const LIES_BYTES: u64 = (size_of::<Lies>() as u64) << LIES_BITS;
+/// Where the directory of pieces is in the region of a memory's first thread: how many there are, and one more than the
+/// number of each.
+pub const DIRECTORY: u64 = AT + LIES_BYTES;
+/// Where they begin.
+pub const PIECES: u64 = AT + (3 << 20);
+/// How many.
+pub const OWN_PIECES: u64 = 28;
 /// Where they end.
-pub const END: u64 = AT + BYTES;
-/// Bytes of all tables.
-pub const BYTES: u64 =
-    NARROWS as u64 * NARROW as u64 + (CLASSES as u64 - NARROWS as u64) * WIDE as u64;
-/// Bytes of a piece of a table that is cleared as a whole.
-pub const PIECE: u32 = NARROW / 64;
+pub const END: u64 = PIECES + OWN_PIECES * PIECE;
+/// Bytes of all this.
+pub const BYTES: u64 = END - AT;
+/// In a slot of pieces: the directory …
+pub const POOL_DIRECTORY: u64 = 1 << 16;
+/// … where they begin …
+pub const POOL_PIECES: u64 = PIECE;
+/// … and how many there are.
+pub const POOL: u64 = 255;
+/// Words of a directory.
+pub const DIRECTORY_WORDS: usize = 512;
+
+/// How references of an operand lie that are not aligned, of one thread.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lies {
+    /// [`Record::lies`]; 0: none.
+    pub record: u64,
+    /// Not aligned …
+    pub unaligned: u64,
+    /// … in two lines …
+    pub line_splits: u64,
+    /// … in two pages.
+    pub page_splits: u64,
+}
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,52 +106,6 @@ pub enum Does {
     Store,
     /// Both.
     Modify,
-}
-
-/// References that are looked up in the same table; the stack's are apart, as their pages are told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Class(pub u8);
-
-impl Class {
-    /// Of references of `size` bytes; `None`: none of these is ever known.
-    pub const fn of(size: u8, does: Does, stack: bool) -> Option<Self> {
-        let stack = stack as u8;
-        let wide = match size {
-            1 | 2 | 4 | 8 => return Some(Self(does as u8 * 2 + stack)),
-            16 => 0,
-            32 => 1,
-            _ => return None,
-        };
-        match does {
-            Does::Load => Some(Self(NARROWS as u8 + wide * 4 + stack)),
-            Does::Store => Some(Self(NARROWS as u8 + wide * 4 + 2 + stack)),
-            Does::Modify => None,
-        }
-    }
-
-    /// Where its table is in a thread's region.
-    pub const fn table(self) -> u32 {
-        let number = self.0 as u32;
-        AT as u32
-            + match number.checked_sub(NARROWS) {
-                None => number * NARROW,
-                Some(wide) => NARROWS * NARROW + wide * WIDE,
-            }
-    }
-
-    /// Bytes of its table.
-    pub const fn bytes(self) -> u32 {
-        if (self.0 as u32) < NARROWS {
-            NARROW
-        } else {
-            WIDE
-        }
-    }
-
-    /// Bits of an address that choose an entry: where it is in the table.
-    pub const fn mask(self) -> u32 {
-        self.bytes() - 8
-    }
 }
 
 /// A reference's address and size, as the instruction says.
@@ -109,6 +119,18 @@ pub struct Simple {
     pub does: Does,
     /// The stack pointer leads there.
     pub stack: bool,
+}
+
+impl Simple {
+    /// What it does: see [`did`].
+    pub const fn bits(&self) -> u8 {
+        let bits = match self.does {
+            Does::Load => did::LOADED,
+            Does::Store => did::STORED,
+            Does::Modify => did::LOADED | did::STORED,
+        };
+        if self.stack { bits << 2 } else { bits }
+    }
 }
 
 /// Where a reference is.
@@ -185,6 +207,8 @@ pub struct Record(pub u64);
 pub enum Is {
     /// A reference; what it does.
     Reference(Does),
+    /// How references lie: of an operand that does this.
+    Lies(Does),
     /// An instruction with so many words.
     Instruction(usize),
 }
@@ -194,6 +218,7 @@ impl Record {
     const COUNT: u32 = 54;
     const REFERENCE: u64 = 1 << 60;
     const INSTRUCTION: u64 = 2 << 60;
+    const LIES: u64 = 3 << 60;
     /// It was not executed: it says nothing.
     pub const CANCELLED: u64 = 1 << 62;
     /// It is a string instruction that was interrupted; what it did so far counts.
@@ -207,6 +232,11 @@ impl Record {
                 | (number as u64) << Self::NUMBER
                 | (does as u64) << Self::COUNT,
         )
+    }
+
+    /// For how such references lie.
+    pub const fn lies(self) -> Self {
+        Self(self.0 & !(3 << 60) | Self::LIES)
     }
 
     /// For an instruction with so many words.
@@ -232,12 +262,14 @@ impl Record {
     /// What it is; `None`: it makes no sense.
     pub fn is(self) -> Option<Is> {
         let count = (self.0 >> Self::COUNT) as usize & 63;
+        let does = match count {
+            0 => Does::Load,
+            1 => Does::Store,
+            _ => Does::Modify,
+        };
         match self.0 & (3 << 60) {
-            Self::REFERENCE => Some(Is::Reference(match count {
-                0 => Does::Load,
-                1 => Does::Store,
-                _ => Does::Modify,
-            })),
+            Self::REFERENCE => Some(Is::Reference(does)),
+            Self::LIES => Some(Is::Lies(does)),
             Self::INSTRUCTION => Some(Is::Instruction(count)),
             _ => None,
         }
@@ -247,6 +279,7 @@ impl Record {
     pub fn words(self) -> usize {
         match self.is() {
             Some(Is::Instruction(words)) => words,
+            Some(Is::Lies(_)) => 3,
             _ => 1,
         }
     }
@@ -264,10 +297,10 @@ pub struct Literal {
     pub again: i32,
     /// The block's counter, in the thread's region.
     pub counter: u32,
-    /// See [`Class`].
-    pub class: u8,
-    /// Bits of an address that are 0 where the reference is aligned.
-    pub unaligned: u8,
+    /// Bytes that are referenced, a power of two up to 64.
+    pub size: u8,
+    /// See [`Simple::bits`].
+    pub bits: u8,
     /// Nothing.
     pub rest: u16,
 }
@@ -281,12 +314,37 @@ pub struct Filter {
     pub literal: u32,
     /// Flags' register meanwhile.
     pub spill: u32,
+    /// Where the shadow is: see [`Known::shadow`].
+    pub shadow: u32,
+    /// There is one.
+    pub has_shadow: bool,
     /// Entry of the runtime for a reference that is not known …
     pub vector_note: u32,
     /// … and for an instruction's record, which needs room.
     pub vector_room: u32,
     /// The program's FS base can be read.
     pub reads_fs: bool,
+}
+
+/// What the thread entered last: it is taken back where the instruction was not executed.
+#[repr(C)]
+pub struct Made {
+    /// First byte of the shadow.
+    pub at: u64,
+    /// Bytes from there on, as they were.
+    pub before: [u64; 2],
+    /// The literal's record; 0: nothing.
+    pub record: AtomicU64,
+    /// Bytes of the shadow; 0: it is in the ring.
+    pub many: u32,
+    /// See [`Simple::bits`].
+    pub bits: u32,
+    /// Where its [`Lies`] are in the region, if how it lies was counted …
+    pub lies: u32,
+    /// … and what: bits, unaligned first.
+    pub counted: u32,
+    /// Nothing.
+    pub rest: [u64; 2],
 }
 
 /// The thread's part of it: in its context.
@@ -298,18 +356,29 @@ pub struct Known {
     pub literal: u64,
     /// Where the routine goes back to.
     pub resume: u64,
-    /// The block's counter when a reference was noted last …
+    /// The block's counter when a reference was entered last …
     pub seen: u64,
-    /// … and how many were noted since it is so.
+    /// … and how many were entered since it is so …
     pub since: u64,
+    /// … the last two of them.
+    pub made: [Made; 2],
     /// Registers on the way.
-    pub spill: [u64; 5],
+    pub spill: [u64; 8],
     /// See [`Filter`].
     pub vector_note: u64,
     /// See [`Filter`].
     pub vector_room: u64,
-    /// By class: pieces of its table with entries.
-    pub used: [u64; CLASSES],
-    /// Allocations of the process that this thread's tables know of.
-    pub allocations: u64,
+    /// Where the shadow of address 0 is; 0: there is none.
+    pub shadow: u64,
+    /// A bit for each page of it that can be used.
+    pub pages: u64,
+    /// Not a thread's slot: pieces are in it.
+    pub pool: u32,
+    /// Nothing.
+    pub rest: u32,
 }
+
+const _: () = assert!(
+    DIRECTORY + 8 * DIRECTORY_WORDS as u64 <= PIECES && OWN_PIECES < DIRECTORY_WORDS as u64
+);
+const _: () = assert!(size_of::<Made>() == 64 && size_of::<Lies>() == 32);

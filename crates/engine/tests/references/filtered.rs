@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use truecount_engine::virt::Options;
 use truecount_engine::virt::references::{
-    Access, Branch, Code, Executed, Operand, References, Run, Sink, Thread,
+    Access, Branch, Code, Executed, Lies, Line, Operand, References, Run, Sink, Thread,
 };
 
 /// What is asked of a run: by thread.
@@ -17,8 +17,9 @@ use truecount_engine::virt::references::{
 struct Facts {
     /// Eight bytes at a time, whether they were written, whether the stack pointer led there; who did it first.
     words: BTreeMap<(u64, bool, bool), u64>,
-    /// By address of the instruction: executions, taken branches, references that are not aligned.
-    code: BTreeMap<u64, [u64; 3]>,
+    /// By address of the instruction: executions, taken branches, references that are not aligned, in two lines, in two
+    /// pages.
+    code: BTreeMap<u64, [u64; 5]>,
     /// References of instructions that are always noted.
     bytes: BTreeMap<u64, u64>,
 }
@@ -48,7 +49,10 @@ fn touch(facts: &mut Facts, pc: u64, operand: &Operand, run: Run) {
             word += 8;
         }
         if run.size.is_power_of_two() && !at.is_multiple_of(u64::from(run.size)) {
-            facts.code.entry(pc).or_default()[2] += 1;
+            let counts = facts.code.entry(pc).or_default();
+            counts[2] += 1;
+            counts[3] += u64::from(at / 64 != end / 64);
+            counts[4] += u64::from(at / 4096 != end / 4096);
         }
         if operand.form().is_none() {
             *facts.bytes.entry(pc).or_default() += u64::from(run.size);
@@ -81,22 +85,31 @@ impl Sink for Gathered {
         }
     }
 
-    fn referenced(
-        &mut self,
-        thread: Thread,
-        code: &Code,
-        (at, operand): (usize, usize),
-        address: u64,
-        _hint: &mut u32,
-    ) {
+    fn line(&mut self, thread: Thread, line: &Line) {
         self.referenced += 1;
-        let operand = &code.operands(at)[operand];
-        let run = Run {
-            address,
-            size: operand.size,
-            times: 1,
-        };
-        touch(self.of(thread), code.instructions[at].pc, operand, run);
+        assert_eq!(line.was_loaded | line.was_stored | line.was_stack, 0);
+        let facts = self.of(thread);
+        let all = [
+            (line.loaded, false, false),
+            (line.stored, true, false),
+            (line.stack_loaded, false, true),
+            (line.stack_stored, true, true),
+        ];
+        for (bits, stored, stack) in all {
+            for at in (0..8).filter(|at| bits >> at & 1 != 0) {
+                let word = line.address + at * 8;
+                facts.words.entry((word, stored, stack)).or_insert(0);
+            }
+        }
+    }
+
+    fn lies(&mut self, thread: Thread, code: &Code, (at, operand): (usize, usize), lies: Lies) {
+        assert!(code.operands(at).len() > operand);
+        let facts = self.of(thread);
+        let counts = facts.code.entry(code.instructions[at].pc).or_default();
+        counts[2] = counts[2].wrapping_add(lies.unaligned);
+        counts[3] = counts[3].wrapping_add(lies.line_splits);
+        counts[4] = counts[4].wrapping_add(lies.page_splits);
     }
 
     fn noted(&mut self, thread: Thread, executed: &Executed<'_>, at: usize) {
@@ -141,7 +154,7 @@ fn run(program: &Path, filtered: bool) -> Option<Gathered> {
     let mut all = std::mem::take(&mut *all.lock().unwrap());
     assert_eq!(all.lost, 0);
     for facts in all.threads.values_mut() {
-        facts.code.retain(|_, counts| *counts != [0; 3]);
+        facts.code.retain(|_, counts| *counts != [0; 5]);
     }
     Some(all)
 }

@@ -16,7 +16,7 @@ use super::{
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use truecount_engine::virt::references::{
-    Code, Executed, Heap, Marked, Run, Sink, Thread, Unknown,
+    Code, Executed, Heap, Lies, Line, Marked, Run, Sink, Thread, Unknown,
 };
 use truecount_memory::{Beside, BesideMisses, Kind, Moment, Prefetch, Sharing, Touched};
 
@@ -455,6 +455,14 @@ impl Sink for Gathering {
         hint: &mut u32,
     ) {
         self.reference(code, operand, address, hint);
+    }
+
+    fn lies(&mut self, _thread: Thread, code: &Code, operand: (usize, usize), lies: Lies) {
+        self.lie(code, operand, &lies);
+    }
+
+    fn line(&mut self, thread: Thread, line: &Line) {
+        self.all_of_a_line(thread, line);
     }
 
     fn noted(&mut self, _thread: Thread, executed: &Executed<'_>, at: usize) {

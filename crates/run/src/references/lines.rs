@@ -104,7 +104,31 @@ impl Allocated {
             }
             HeapEvent::Freed { address } => self.heap.free(address, time),
             HeapEvent::Unmapped { address, size } => self.heap.unmap(address, size, time),
+            HeapEvent::Used {
+                address,
+                touched,
+                written,
+            } => self.used(address, touched, written, Moment { time, thread }),
             _ => {}
+        }
+    }
+
+    /// Eight bytes each, a bit each, were read or written, and written.
+    pub(super) fn used(&mut self, address: u64, touched: u16, written: u16, when: Moment) {
+        let mut left = touched;
+        while left != 0 {
+            let first = left.trailing_zeros();
+            let stored = written >> first & 1 != 0;
+            let same = left & if stored { written } else { !written };
+            let many = (same >> first).trailing_ones();
+            let kind = if stored { Kind::Store } else { Kind::Load };
+            self.heap.touch(
+                address + u64::from(first) * 8,
+                u64::from(many) * 8,
+                kind,
+                when,
+            );
+            left &= !(((1u32 << many) - 1) << first) as u16;
         }
     }
 }

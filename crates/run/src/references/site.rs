@@ -9,7 +9,7 @@ use super::modelled::{Modelled, misses, references};
 use super::quick::Quick;
 use super::step::{Found, Known, Step, What, add, is_taken, kind_of, touch};
 use std::ops::Range;
-use truecount_engine::virt::references::{Branch, Code, Executed, Form, Run, Unknown};
+use truecount_engine::virt::references::{Branch, Code, Executed, Form, Lies, Run, Unknown};
 use truecount_memory::{By, Kind, Level, Machine, Near, aligned_bits};
 
 /// A block.
@@ -199,8 +199,27 @@ impl Site {
         }
     }
 
-    /// An operand of an instruction referenced an address: `false`: there is none of which that could be said. `hint` is
-    /// its step's number, once that is known.
+    /// The step of an instruction's operand.
+    fn step_of(&self, at: usize, operand: usize) -> Option<usize> {
+        let of = |step: &Step| (step.what, step.at.into(), step.operand.into());
+        let mut steps = self.steps.iter().map(of);
+        steps.position(|step| step == (What::Data, at, operand))
+    }
+
+    /// An operand of an instruction made references that are not aligned: `false`: there is none.
+    pub(super) fn lies(&mut self, (at, operand): (usize, usize), lies: &Lies) -> bool {
+        let step = self.step_of(at, operand);
+        let found = step.and_then(|step| self.found.get_mut(step));
+        let Some(Found { placed, .. }) = found else {
+            return false;
+        };
+        placed.unaligned = placed.unaligned.wrapping_add(lies.unaligned);
+        placed.line_splits = placed.line_splits.wrapping_add(lies.line_splits);
+        placed.page_splits = placed.page_splits.wrapping_add(lies.page_splits);
+        true
+    }
+
+    /// An operand of an instruction referenced an address: `false`: there is none. `hint` is its step, once known.
     pub(super) fn reference(
         &mut self,
         (at, operand): (usize, usize),
@@ -209,14 +228,9 @@ impl Site {
         hint: &mut u32,
     ) -> bool {
         if *hint == u32::MAX {
-            let is_its = |step: &&Step| {
-                step.what == What::Data
-                    && (usize::from(step.at), usize::from(step.operand)) == (at, operand)
-            };
-            let Some(step) = self.steps.iter().position(|step| is_its(&step)) else {
-                return false;
-            };
-            *hint = step as u32;
+            *hint = self
+                .step_of(at, operand)
+                .map_or(u32::MAX, |step| step as u32);
         }
         let number = *hint as usize;
         let (Some(step), Some(found)) = (self.steps.get_mut(number), self.found.get_mut(number))

@@ -105,21 +105,22 @@ impl Rings<'_> {
     ) -> Option<()> {
         let at = record.number();
         match record.is()? {
+            Is::Lies(_) => {
+                let counts = own.first_chunk::<3>()?;
+                self.lie(thread, record, *counts, sink)?;
+            }
             Is::Reference(does) => {
                 let place = record.0.wrapping_mul(SPREAD) >> (64 - RESOLVED);
-                let known = self.resolved.get_mut(place as usize)?;
-                if known.record != record.0 {
-                    let code = self.codes.find(record.described())?;
-                    let access = access(does);
-                    let mut operands = self.codes.get(code)?.operands(at).iter();
-                    let operand = operands.position(|operand| operand.access == access)?;
-                    *known = Resolved {
+                if self.resolved.get(place as usize)?.record != record.0 {
+                    let (code, operand) = self.operand(record, does)?;
+                    *self.resolved.get_mut(place as usize)? = Resolved {
                         record: record.0,
                         code,
-                        operand: operand as u32,
+                        operand,
                         hint: u32::MAX,
                     };
                 }
+                let known = self.resolved.get_mut(place as usize)?;
                 let code = self.codes.get(known.code)?;
                 let operand = (at, known.operand as usize);
                 sink.referenced(thread, code, operand, *own.first()?, &mut known.hint);
@@ -139,6 +140,15 @@ impl Rings<'_> {
             }
         }
         Some(())
+    }
+
+    /// The block and the operand's number that a record means.
+    pub(super) fn operand(&mut self, record: Record, does: Does) -> Option<(u32, u32)> {
+        let code = self.codes.find(record.described())?;
+        let access = access(does);
+        let mut operands = self.codes.get(code)?.operands(record.number()).iter();
+        let operand = operands.position(|operand| operand.access == access)?;
+        Some((code, operand as u32))
     }
 
     /// How often every thread executed its blocks.

@@ -48,6 +48,15 @@ pub enum HeapEvent {
         /// Bytes.
         size: u64,
     },
+    /// With [`super::References::filtered`]: what any thread has done in two lines since they were allocated.
+    Used {
+        /// First byte of the first line.
+        address: u64,
+        /// Eight bytes each, a bit each: read or written …
+        touched: u16,
+        /// … written.
+        written: u16,
+    },
 }
 
 /// Words of marks that belong together.
@@ -56,6 +65,7 @@ pub(super) struct Words {
     time: u64,
     site: u64,
     size: u64,
+    from: u64,
 }
 
 impl Words {
@@ -78,6 +88,15 @@ impl Words {
                 self.size = value;
                 return None;
             }
+            word::FROM => {
+                self.from = value;
+                return None;
+            }
+            word::USED => HeapEvent::Used {
+                address: self.from.wrapping_add((value >> 32) * 128),
+                touched: value as u16,
+                written: (value >> 16) as u16,
+            },
             word::ALLOCATED => HeapEvent::Allocated {
                 address: value,
                 size: self.size,

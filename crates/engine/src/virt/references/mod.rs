@@ -12,6 +12,7 @@ mod codes;
 mod filtered;
 mod heap;
 mod reader;
+mod shadow;
 mod state;
 
 pub use access::{Access, Unknown};
@@ -73,6 +74,40 @@ impl Marked {
     }
 }
 
+/// What was done in a line of 64 bytes, with [`References::filtered`]: a bit for eight bytes each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Line {
+    /// Its first byte.
+    pub address: u64,
+    /// Read.
+    pub loaded: u8,
+    /// Written.
+    pub stored: u8,
+    /// Read through the stack pointer.
+    pub stack_loaded: u8,
+    /// Written through it.
+    pub stack_stored: u8,
+    /// Read before the heap's block there was allocated, or free.
+    pub was_loaded: u8,
+    /// Written before that.
+    pub was_stored: u8,
+    /// Read or written through the stack pointer before that.
+    pub was_stack: u8,
+}
+
+/// How an operand's references lie, with [`References::filtered`]: of those that are not aligned (modulo 2⁶⁴).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lies {
+    /// Their address is no multiple of their size.
+    pub unaligned: u64,
+    /// They are in two lines.
+    pub line_splits: u64,
+    /// They are in two pages.
+    pub page_splits: u64,
+}
+
 /// What becomes of them.
 pub trait Sink: Send {
     /// What comes from here on is this thread's.
@@ -90,7 +125,8 @@ pub trait Sink: Send {
     }
     /// A thread executed a block, or the beginning of one.
     fn executed(&mut self, thread: Thread, executed: &Executed<'_>);
-    /// With [`References::filtered`]: instruction `at` of a block made a reference, of its operand with this number.
+    /// With [`References::filtered`], where there are no addresses to keep [`Line`]s: instruction `at` of a block made a
+    /// reference, of its operand with this number.
     /// `hint`: what the sink left there for this operand, if it comes soon enough; `u32::MAX` at first.
     fn referenced(
         &mut self,
@@ -106,6 +142,14 @@ pub trait Sink: Send {
     /// that one only.
     fn noted(&mut self, thread: Thread, executed: &Executed<'_>, at: usize) {
         let _ = (thread, executed, at);
+    }
+    /// With [`References::filtered`]: an operand of an instruction made references that are not aligned.
+    fn lies(&mut self, thread: Thread, code: &Code, (at, operand): (usize, usize), lies: Lies) {
+        let _ = (thread, code, at, operand, lies);
+    }
+    /// With [`References::filtered`]: what all threads of a memory did in a line. `thread` is the first of them.
+    fn line(&mut self, thread: Thread, line: &Line) {
+        let _ = (thread, line);
     }
     /// With [`References::filtered`], at the end: a thread executed these instructions of a block so often (modulo 2⁶⁴:
     /// what was counted too much is taken away).
@@ -142,9 +186,9 @@ impl References {
         }
     }
 
-    /// References that are known to add nothing to what was touched, and to how references lie, are left out, and
-    /// blocks, whose executions are told at the end ([`Sink::referenced`], [`Sink::noted`], [`Sink::counted`],
-    /// [`Sink::taken`]; not [`Sink::executed`]). Not with regions or a tree of calls: there all is told as without.
+    /// References are not told one by one, but what was done in each line ([`Sink::line`]), what lies unaligned
+    /// ([`Sink::lies`]), and instructions whose references take more to say ([`Sink::noted`]); and at the end how often
+    /// blocks were executed ([`Sink::counted`], [`Sink::taken`]; not [`Sink::executed`]). Not with regions or a tree of calls: there all is told as without.
     #[must_use]
     pub fn filtered(mut self, on: bool) -> Self {
         self.filtered = on;

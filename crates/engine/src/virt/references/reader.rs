@@ -117,6 +117,14 @@ pub(super) struct Rings<'a> {
     pub(super) resolved: Box<[Resolved]>,
     /// Room for a block's words.
     pub(super) words: Vec<u64>,
+    /// By memory: slots with pieces of its shadow.
+    pub(super) pools: HashMap<u32, Vec<u32>>,
+    /// Memories whose shadow was told.
+    pub(super) told: HashSet<u32>,
+    /// Those whose threads have ended, as far as they were met.
+    over: HashSet<u32>,
+    /// All that were met.
+    memories: HashSet<u32>,
 }
 
 fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
@@ -134,6 +142,10 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
         filtered,
         resolved: filtered.then(none_resolved).unwrap_or_default(),
         words: Vec::new(),
+        pools: HashMap::new(),
+        told: HashSet::new(),
+        over: HashSet::new(),
+        memories: HashSet::new(),
     };
     let bell = &shared.header().rings.bell;
     loop {
@@ -142,6 +154,7 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
         rings.look(ending);
         if ending {
             if rings.filtered {
+                rings.all_shadows();
                 rings.count();
             }
             let lost = shared.header().rings.lost.load(Ordering::Acquire) + rings.lost;
@@ -161,6 +174,8 @@ impl Rings<'_> {
     fn look(&mut self, ending: bool) {
         let next = self.shared.header().next_slot.load(Ordering::Acquire);
         let mut slots = Vec::new();
+        // There may be threads that have just begun, or are about to.
+        let mut unknown = false;
         for slot in 1..next.min(crate::layout::MAX_SLOTS) {
             if self.done.contains(&slot) {
                 continue;
@@ -177,6 +192,8 @@ impl Rings<'_> {
                     ending || ended,
                 );
                 slots.push((slot, ended));
+            } else {
+                unknown |= !self.done.contains(&slot);
             }
         }
         if self.sink.allocations {
@@ -187,16 +204,37 @@ impl Rings<'_> {
                 continue;
             };
             self.read(slot, &mut ring);
+            let memory = ring.load(offset_of!(Context, space));
+            self.memories.insert(memory);
             if ended {
                 drop(ring);
                 self.shared.release(slot, RING, RING_BYTES);
                 if self.filtered {
-                    self.shared.release(slot, known::AT, known::BYTES as usize);
+                    let table = known::LIES_BYTES as usize;
+                    self.shared.release(slot, known::AT, table);
+                    self.over.insert(memory);
                 }
                 self.done.insert(slot);
             } else if !ending {
                 self.rings.insert(slot, ring);
             }
+        }
+        if !unknown && !self.over.is_empty() {
+            for ring in self.rings.values() {
+                self.over.remove(&ring.load(offset_of!(Context, space)));
+            }
+            for memory in std::mem::take(&mut self.over) {
+                self.shadow(memory);
+            }
+        }
+    }
+
+    /// What was done in every memory that was not told yet.
+    fn all_shadows(&mut self) {
+        let mut memories: Vec<u32> = self.memories.iter().copied().collect();
+        memories.sort_unstable();
+        for memory in memories {
+            self.shadow(memory);
         }
     }
 
@@ -251,6 +289,13 @@ impl Rings<'_> {
         }
         let context = self.shared.map_bytes(slot, 0, size_of::<Context>())?;
         let word = |at| context.atomic(at).map_or(0, |w| w.load(Ordering::Acquire));
+        if word(offset_of!(Context, state)) == state::LOG {
+            if self.filtered {
+                self.pool(slot, &context);
+                self.done.insert(slot);
+            }
+            return Ok(());
+        }
         if word(offset_of!(Context, noted.position)) == 0
             || matches!(word(offset_of!(Context, state)), state::FREE | state::LOG)
         {
@@ -305,11 +350,12 @@ impl Rings<'_> {
             let end = load(offset_of!(Context, noted.position));
             self.part(thread, (words, base), (part, end), (last, heap), whole);
             self.last(thread, last, base);
-            let mut sink = self
-                .sink
-                .sink
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let sink = self.sink.clone();
+            let mut sink = sink.sink.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.filtered {
+                sink.turn(thread);
+                self.lies(thread, &mut *sink);
+            }
             sink.ended(thread);
         }
     }

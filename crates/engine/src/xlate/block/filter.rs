@@ -5,7 +5,7 @@ use super::{Builder, Item, record};
 use crate::layout::COUNTERS;
 use crate::xlate::decode::prefix;
 use crate::xlate::emit::{Buffer, RAX, reaches};
-use crate::xlate::known::{At, Class, Filter, Literal, Record, Simple, simple};
+use crate::xlate::known::{At, Does, Filter, Literal, Record, Simple, simple};
 use crate::xlate::references::{Noting, Words};
 
 impl Builder<'_, '_> {
@@ -48,59 +48,48 @@ impl Builder<'_, '_> {
         let mut free = [1u8, 2, 3, 6, 7]
             .into_iter()
             .filter(|register| words.before().all(|other| other != *register));
-        let (address, index) = (free.next().unwrap_or(1), free.next().unwrap_or(2));
+        let (address, other) = (free.next().unwrap_or(1), free.next().unwrap_or(2));
+        let needs_other = item.insn.has(prefix::FS) || one.size == 64;
         self.hot.store_gs(offsets.spill_2, address);
-        self.hot.store_gs(offsets.spill, index);
-        load_address(self.hot, item, one, (address, index));
+        if needs_other {
+            self.hot.store_gs(offsets.spill, other);
+        }
+        load_address(self.hot, item, one, (address, other));
         if live {
             self.hot.store_gs(filter.spill, RAX);
             self.hot.flags_to_rax();
         }
-        let class = Class::of(one.size, one.does, one.stack);
         let cold = self.cold.here();
-        match class {
-            Some(class) => {
-                // mov index32, address32; and index32, mask
-                self.hot
-                    .put(&[0x89, 0xc0 | address << 3 | index, 0x81, 0xe0 | index]);
-                self.hot.put(&class.mask().to_le_bytes());
-                if one.size < 8 {
-                    // and address, the eight bytes' and where in it nothing aligned begins
-                    self.hot.put(&[0x48, 0x83, 0xe0 | address, !(8 - one.size)]);
-                }
-                // cmp address, gs:[index+table]
-                self.hot
-                    .put(&[0x65, 0x48, 0x3b, 0x80 | address << 3 | index]);
-                self.hot.put(&class.table().to_le_bytes());
-                self.hot.put(&[0x0f, 0x85]); // jne cold
-            }
-            None => self.hot.put(&[0xe9]),
-        }
-        let end = self.hot.here() + 4;
-        self.hot.put(&(cold.wrapping_sub(end) as u32).to_le_bytes());
+        self.ask(one, (address, other), filter, cold);
         let back = self.hot.here();
         if live {
             self.hot.flags_from_rax();
             self.hot.load_gs(filter.spill, RAX);
         }
-        self.hot.load_gs(offsets.spill, index);
-        self.hot.load_gs(offsets.spill_2, address);
-        if class.is_some() && one.size < 8 {
-            // The register with the flags may be one of the address'.
-            let swap = live && words.before().any(|register| register == RAX);
-            let exchange = |code: &mut Buffer<'_>| {
-                if swap {
-                    // xchg gs:[spill], rax
-                    code.put(&[0x65, 0x48, 0x87, 0x04, 0x25]);
-                    code.put(&filter.spill.to_le_bytes());
-                }
-            };
-            exchange(self.cold);
-            load_address(self.cold, item, one, (address, index));
-            exchange(self.cold);
+        if needs_other {
+            self.hot.load_gs(offsets.spill, other);
         }
+        self.hot.load_gs(offsets.spill_2, address);
+        if !needs_other {
+            self.cold.store_gs(offsets.spill, other);
+        }
+        // The register with the flags may be one of the address'.
+        let swap = live && words.before().any(|register| register == RAX);
+        let exchange = |code: &mut Buffer<'_>| {
+            if swap {
+                // xchg gs:[spill], rax
+                code.put(&[0x65, 0x48, 0x87, 0x04, 0x25]);
+                code.put(&filter.spill.to_le_bytes());
+            }
+        };
+        exchange(self.cold);
+        load_address(self.cold, item, one, (address, other));
+        exchange(self.cold);
         self.cold.store_gs(filter.address, address);
-        self.say_literal(index, filter, 9 + 8);
+        self.say_literal(other, filter, if needs_other { 9 + 8 } else { 9 + 9 + 8 });
+        if !needs_other {
+            self.cold.load_gs(offsets.spill, other);
+        }
         let again = self.cold.here();
         self.cold.jump_gs(filter.vector_note);
         self.literal(
@@ -109,13 +98,66 @@ impl Builder<'_, '_> {
                 back: 0,
                 again: 0,
                 counter: self.counter_at(),
-                class: class.map_or(u8::MAX, |class| class.0),
-                unaligned: one.size - 1,
+                size: one.size,
+                bits: one.bits(),
                 rest: 0,
             },
             back,
             again,
         );
+    }
+
+    /// Goes to `cold` unless the shadow of what `address` leads to says all that there is to say.
+    fn ask(&mut self, one: &Simple, (address, other): (u8, u8), filter: &Filter, cold: u64) {
+        let hot = &mut *self.hot;
+        let jump = |hot: &mut Buffer<'_>, opcode: &[u8]| {
+            hot.put(opcode);
+            let end = hot.here() + 4;
+            hot.put(&(cold.wrapping_sub(end) as u32).to_le_bytes());
+        };
+        if !filter.has_shadow {
+            return jump(hot, &[0xe9]);
+        }
+        if one.size > 1 {
+            // test address8, size-1; jnz cold
+            hot.put(&[0x40, 0xf6, 0xc0 | address, one.size - 1]);
+            jump(hot, &[0x0f, 0x85]);
+        }
+        // shr address, 3; add address, gs:[shadow]
+        hot.put(&[0x48, 0xc1, 0xe8 | address, 3]);
+        hot.put(&[0x65, 0x48, 0x03, 0x04 | address << 3, 0x25]);
+        hot.put(&filter.shadow.to_le_bytes());
+        let bits = one.bits();
+        if one.size <= 8 && one.does != Does::Modify {
+            // test byte [address], bits; jz cold
+            hot.put(&[0xf6, address, bits]);
+            return jump(hot, &[0x0f, 0x84]);
+        }
+        let form = address << 3 | address;
+        match one.size {
+            // movzx address32, byte [address]
+            ..=8 => hot.put(&[0x0f, 0xb6, form]),
+            // movzx address32, word [address]
+            16 => hot.put(&[0x0f, 0xb7, form]),
+            // mov address32, [address]
+            32 => hot.put(&[0x8b, form]),
+            // mov other32, [address]; mov address32, [address+4]; and address32, other32
+            _ => hot.put(&[
+                0x8b,
+                other << 3 | address,
+                0x8b,
+                0x40 | form,
+                4,
+                0x21,
+                0xc0 | other << 3 | address,
+            ]),
+        }
+        // not address32; test address32, bits of each byte; jnz cold
+        hot.put(&[0xf7, 0xd0 | address, 0xf7, 0xc0 | address]);
+        let bytes = u32::from(one.size / 8).clamp(1, 4);
+        let each = (0..bytes).fold(0, |all, at| all | u32::from(bits) << (8 * at));
+        hot.put(&each.to_le_bytes());
+        jump(hot, &[0x0f, 0x85]);
     }
 
     fn counter_at(&self) -> u32 {
@@ -138,7 +180,7 @@ impl Builder<'_, '_> {
         self.cold
             .put(&(again.wrapping_sub(here) as u32).to_le_bytes());
         self.cold.put(&literal.counter.to_le_bytes());
-        self.cold.put(&[literal.class, literal.unaligned, 0, 0]);
+        self.cold.put(&[literal.size, literal.bits, 0, 0]);
     }
 
     /// An instruction's record: its first word, and room for the others.

@@ -4,8 +4,8 @@ use super::super::lines::Lines;
 use super::super::site::Site;
 use super::{Gathering, Wanted};
 use std::ops::Range;
-use truecount_engine::virt::references::{Code, Executed, Thread};
-use truecount_memory::Moment;
+use truecount_engine::virt::references::{Code, Executed, Lies, Line, Thread};
+use truecount_memory::{Kind, LINE, Moment};
 
 impl Gathering {
     /// A block of the thread whose turn it is, and the lines that it may touch.
@@ -56,6 +56,47 @@ impl Gathering {
             && !site.reference(operand, address, &mut touched, hint)
         {
             self.lost += 1;
+        }
+    }
+
+    /// An operand of an instruction made references that are not aligned.
+    pub(super) fn lie(&mut self, code: &Code, operand: (usize, usize), lies: &Lies) {
+        let known = self.site_of(code);
+        if !known.is_some_and(|(site, _)| site.lies(operand, lies)) {
+            self.lost += 1;
+        }
+    }
+
+    /// What all threads of a memory did in a line.
+    pub(super) fn all_of_a_line(&mut self, thread: Thread, line: &Line) {
+        let place = self.space(thread.memory);
+        let Some(space) = self.spaces.get_mut(place) else {
+            return;
+        };
+        let number = line.address / LINE;
+        let (loaded, stored) = (
+            line.loaded | line.stack_loaded,
+            line.stored | line.stack_stored,
+        );
+        if loaded | line.was_loaded != 0 {
+            space.touched.line(number, Kind::Load);
+        }
+        if stored | line.was_stored != 0 {
+            space.touched.line(number, Kind::Store);
+        }
+        if line.stack_loaded | line.stack_stored | line.was_stack != 0 {
+            space.touched.is_stack(number);
+        }
+        if self.wanted.data {
+            // (Behind all that happened to the heap.)
+            let when = Moment {
+                time: u64::MAX,
+                thread: thread.slot,
+            };
+            let touched = u16::from(loaded | stored);
+            space
+                .allocated
+                .used(line.address, touched, stored.into(), when);
         }
     }
 
