@@ -384,3 +384,67 @@ fn operator_new() {
         }
     }
 }
+
+/// Blocks of all sizes that come, grow, shrink and go, and are used here and there.
+const MANY: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+static unsigned long state = 1;
+static unsigned below(unsigned n) {
+    state = state * 6364136223846793005UL + 1;
+    return (state >> 33) % n;
+}
+__attribute__((noinline)) static char *plain(size_t n) { return malloc(n); }
+__attribute__((noinline)) static char *cleared(size_t n) { return calloc(1, n); }
+__attribute__((noinline)) static char *aligned(size_t n) { return aligned_alloc(64, (n + 63) & ~63ul); }
+__attribute__((noinline)) static char *changed(char *p, size_t n) { return realloc(p, n); }
+int main(void) {
+    enum { N = 100 };
+    static char *at[N];
+    static size_t size[N];
+    volatile long total = 0;
+    for (int k = 0; k < 15000; k++) {
+        int i = below(N);
+        if (!at[i]) {
+            size_t n = below(50) ? 1 + below(below(8) ? 300 : 9000) : 200000 + below(400000);
+            at[i] = below(3) ? below(2) ? cleared(n) : aligned(n) : plain(n);
+            size[i] = n;
+        } else if (!below(4)) {
+            free(at[i]);
+            at[i] = 0;
+        } else if (!below(4)) {
+            size_t n = size[i] + below(600) - (size[i] > 300 ? below(300) : 0) + 1;
+            size[i] = below(100) ? n : n + 300000;
+            at[i] = changed(at[i], size[i]);
+        } else {
+            size_t from = below(size[i]), left = size[i] - from;
+            size_t n = 1 + below(left > 200 ? 200 : left);
+            if (below(2)) memset(at[i] + from, k, n);
+            else for (size_t j = from; j < from + n; j++) total += at[i][j];
+        }
+    }
+    return total == 1;
+}
+"#;
+
+/// What is kept in the shadow of the memory, and told when blocks end, is what all references say one by one.
+#[test]
+fn blocks_that_come_and_go_are_used_as_each_reference_says() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = built(directory.path(), MANY, &["-O1", "-g"]) else {
+        return;
+    };
+    let [some, all] = ["--memory", "--model=cachegrind"]
+        .map(|option| memory_of(&[option, "--deterministic"], &program));
+    for function in ["plain", "cleared", "aligned", "changed"] {
+        let [one, two] = [&some, &all].map(|of| row(of, function));
+        for name in ["lines_touched", "lines_written", "allocated"] {
+            assert_eq!(one[name], two[name], "{function}: {name}");
+        }
+    }
+    assert_eq!(some["heap"], all["heap"]);
+    check_sums(&some);
+}
