@@ -438,7 +438,7 @@ fn blocks_that_come_and_go_are_used_as_each_reference_says() {
         return;
     };
     let [some, all] = ["--memory", "--model=cachegrind"]
-        .map(|option| memory_of(&[option, "--deterministic"], &program));
+        .map(|option| memory_of(&[option, "--reproducible"], &program));
     for function in ["plain", "cleared", "aligned", "changed"] {
         let [one, two] = [&some, &all].map(|of| row(of, function));
         for name in ["lines_touched", "lines_written", "allocated"] {
