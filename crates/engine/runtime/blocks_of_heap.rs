@@ -8,7 +8,7 @@ use crate::layout::Context;
 use crate::lock::Mutex;
 use crate::references;
 use crate::shadow::provide;
-use crate::xlate::known::{PAGE_BITS, PIECE_BITS, did};
+use crate::xlate::known::{EACH, PAGE_BITS, PIECE_BITS, did, which};
 use crate::xlate::references::MARK;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -169,14 +169,6 @@ pub fn unmapped(context: &mut Context, start: u64, size: u64) {
     put_aside(context, start..end, Tell::All, Mark::Free);
 }
 
-/// The lowest bit of each byte.
-const EACH: u64 = 0x0101_0101_0101_0101;
-
-/// The bytes of a word whose lowest bit is set, a bit each.
-fn bits(bytes: u64) -> u64 {
-    (bytes & EACH).wrapping_mul(0x0102_0408_1020_4080) >> 56
-}
-
 /// What was done in a range is of the past, and told.
 fn put_aside(context: &mut Context, range: Range<u64>, tell: Tell, mark: Mark) {
     let block = mark == Mark::Block;
@@ -237,8 +229,8 @@ fn put_aside(context: &mut Context, range: Range<u64>, tell: Tell, mark: Mark) {
             Tell::InBlocks => (old >> 7 & EACH & inside) * 0xff,
         };
         if (loaded | stored) & told != 0 {
-            let (stored, all) = (bits(stored & told), bits((loaded | stored) & told));
-            telling.say(context, line, all, stored);
+            let [all, stored] = [loaded | stored, stored].map(|bytes| which(bytes & told, 1));
+            telling.say(context, line, all.into(), stored.into());
         }
         line += 64;
     }

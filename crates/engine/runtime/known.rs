@@ -310,6 +310,13 @@ pub fn lies_of(context: &Context, record: u64) -> [u64; 2] {
     [number, number ^ 1].map(|number| context.this + AT + number * size_of::<Lies>() as u64)
 }
 
+/// Where in the region the [`Lies`] are that were counted last; 0: what was entered last is aligned.
+pub fn counted_last(context: &Context) -> u32 {
+    let known = &context.noted.known;
+    let last = known.made.get(known.since.wrapping_sub(1) as usize % 2);
+    last.map_or(0, |made| made.lies)
+}
+
 /// Whether references are filtered.
 pub fn on() -> bool {
     slots::header().options & option::FILTERED != 0
@@ -435,10 +442,13 @@ fn take_back(region: u64, made: &Made) {
         byte(at).fetch_and(!(made.bits as u8 & !before), AcqRel);
     }
     if made.lies != 0 {
-        // SAFETY: in the thread's own table; nothing else was counted since.
+        // SAFETY: in the thread's own table, and still this operand's.
         let lies = unsafe { &mut *((region + u64::from(made.lies)) as *mut Lies) };
-        lies.unaligned -= 1;
-        lies.line_splits -= u64::from(made.counted >> 1 & 1);
-        lies.page_splits -= u64::from(made.counted >> 2 & 1);
+        let take = |from: &mut u64, bit: u32| {
+            *from = from.wrapping_sub(u64::from(made.counted >> bit & 1));
+        };
+        take(&mut lies.unaligned, 0);
+        take(&mut lies.line_splits, 1);
+        take(&mut lies.page_splits, 2);
     }
 }

@@ -43,6 +43,7 @@ const NO_POOL: Pool = Pool {
 };
 
 static POOLS: Mutex<Pool> = Mutex::new(NO_POOL);
+
 /// A new image: where there are no addresses for a shadow, all is noted.
 pub fn init() {
     if !known::on() {
@@ -73,23 +74,21 @@ fn reserve(at: u64, bytes: u64, prot: u64, fixed: u64) -> bool {
     let flags = 0x2 | 0x20 | 0x4000 | fixed;
     // SAFETY: at addresses that nobody has, or that are ours.
     let got = unsafe { sys::call(nr::MMAP, [at, bytes, prot, flags, u64::MAX, 0]) };
-    match got {
-        got if got == at as i64 => true,
-        got => {
-            if got > 0 {
-                own_memory::give_back(got as u64, bytes);
-            }
-            false
+    if got != at as i64 {
+        if got > 0 {
+            own_memory::give_back(got as u64, bytes);
         }
+        return false;
     }
+    // SAFETY: ours. MADV_DONTDUMP
+    unsafe { sys::call(nr::MADVISE, [at, bytes, 16, 0, 0, 0]) };
+    true
 }
 
 /// In a forked child: it has done nothing yet.
 pub fn forked() {
-    // SAFETY: what they hold is made anew, whoever held them.
-    unsafe {
-        POOLS.free_in_child();
-    }
+    // SAFETY: what it holds is made anew, whoever held it.
+    unsafe { POOLS.free_in_child() };
     *POOLS.lock() = NO_POOL;
     let base = known::base();
     if base != 0 {
@@ -193,16 +192,17 @@ fn make_room(context: &mut Context, literal: &Literal) {
     }
     // Other operands have both places of what is counted of this one.
     let record = Record(literal.record).lies().0;
-    let places = lies_of(context, record);
+    let [home, other] = lies_of(context, record);
     // SAFETY: in the thread's own table.
-    let [home, other] = places.map(|at| unsafe { *(at as *const Lies) });
-    if [home, other]
-        .iter()
-        .all(|lies| lies.record != 0 && lies.record != record)
-    {
-        say_lies(context, home);
+    let read = |at: u64| unsafe { *(at as *const Lies) };
+    let is_others = |at| !matches!(read(at).record, known if known == 0 || known == record);
+    if is_others(home) && is_others(other) {
+        // (What was counted last may have to be taken back: see `known::unfinished`.)
+        let last = context.this + u64::from(known::counted_last(context));
+        let place = if home == last { other } else { home };
+        say_lies(context, read(place));
         // SAFETY: as above.
-        unsafe { *(places[0] as *mut Lies) = Lies::default() };
+        unsafe { *(place as *mut Lies) = Lies::default() };
     }
 }
 

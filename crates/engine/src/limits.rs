@@ -39,7 +39,9 @@ fn own(resource: u64, apart: u64) -> Option<u64> {
     };
     let reserved = 2 << 30;
     match resource {
-        DATA => Some(reserved),
+        DATA if shadow == 0 => Some(reserved),
+        // (The bits of the pages of the shadow, and the heap's blocks.)
+        DATA => Some(reserved + (1 << 30)),
         ADDRESS_SPACE => Some(region_offset(MAX_SLOTS, apart) + shadow + reserved),
         _ => None,
     }
@@ -85,6 +87,7 @@ mod tests {
             (ADDRESS_SPACE, CONTEXT_BYTES),
             (ADDRESS_SPACE, REGION),
             (ADDRESS_SPACE, super::SHADOWED),
+            (DATA, super::SHADOWED),
         ] {
             for limit in [0, 1 << 10, 4_000_000 << 10, 3 << 40, INFINITY] {
                 let kernel = enlarged(resource, limit, apart);

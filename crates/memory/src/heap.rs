@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Blocks of so many bytes are not entered in every page that they lie in, but where one is touched.
-const LARGE: u64 = 64 * PAGE;
+pub const LARGE: u64 = 64 * PAGE;
 /// Blocks of the past that are kept for threads whose time is behind.
 const PAST: usize = 65_536;
 /// Pages found lately: (page, place), chosen by the page's low bits.
@@ -121,7 +121,7 @@ impl Heap {
         };
         if size >= LARGE {
             // Seldom enough to be there at once.
-            return self.allocate(address, size, site, at);
+            return self.place(address, size, site, at);
         }
         for number in block.pages(address) {
             let place = self.make_page(number);
@@ -165,12 +165,6 @@ impl Heap {
 
     /// A block is allocated at a time, by a site.
     pub fn allocate(&mut self, address: u64, size: u64, site: u32, at: Moment) {
-        self.stamp.renew();
-        let new = Block::new(address, size, site, at.time);
-        let known = self.blocks.get(&address);
-        if size >= LARGE && known.is_some_and(|known| (known.from, known.size) == (at.time, size)) {
-            return; // as was expected
-        }
         if let Some(of) = self.site(site) {
             of.smallest = match of.blocks {
                 0 => size,
@@ -180,9 +174,19 @@ impl Heap {
             of.blocks += 1;
             of.bytes = of.bytes.saturating_add(size);
         }
-        let Some(block) = new else {
+        self.place(address, size, site, at);
+    }
+
+    /// The block is where it is.
+    fn place(&mut self, address: u64, size: u64, site: u32, at: Moment) {
+        self.stamp.renew();
+        let Some(block) = Block::new(address, size, site, at.time) else {
             return;
         };
+        let known = self.blocks.get(&address);
+        if size >= LARGE && known.is_some_and(|known| (known.from, known.size) == (at.time, size)) {
+            return; // as was expected
+        }
         if size < LARGE {
             self.came(address, block, at.thread); // (large ones are there at once)
         }
@@ -245,7 +249,10 @@ impl Heap {
             *recent = (number, place);
         }
         for address in self.large_in(number) {
-            if let Some(&block) = self.blocks.get(&address) {
+            // (Where two overlap it is the one that begins later.)
+            if let Some(&block) = self.blocks.get(&address)
+                && self.over_in(place, &block.part(address, number)).is_empty()
+            {
                 self.enter(place, address, block);
             }
         }
@@ -260,6 +267,15 @@ impl Heap {
         inside.map(|(&address, _)| address).collect()
     }
 
+    /// The blocks that a part overlaps in a page; whether they are large, and were not used there.
+    fn over_in(&self, place: u32, part: &Part) -> Vec<(u64, bool)> {
+        let page = self.pages.get(place as usize);
+        let parts = page.map_or(&[] as &[Part], |page| &page.parts).iter();
+        let over = parts.filter(|one| one.has(part.start, part.end - 1));
+        over.map(|one| (one.block.0, one.block.1 >= LARGE && one.touched == 0))
+            .collect()
+    }
+
     /// Enters a block in a page.
     fn enter(&mut self, place: u32, address: u64, block: Block) {
         let Some(number) = self.pages.get(place as usize).map(|page| page.number) else {
@@ -267,14 +283,7 @@ impl Heap {
         };
         let part = block.part(address, number);
         // Whatever was there before is gone: nobody saw it freed.
-        let page = self.pages.get(place as usize);
-        let parts = page.map_or(&[] as &[Part], |page| &page.parts);
-        let over: Vec<(u64, bool)> = parts
-            .iter()
-            .filter(|one| one.has(part.start, part.end - 1))
-            .map(|one| (one.block.0, one.block.1 >= LARGE && one.touched == 0))
-            .collect();
-        for (before, is_room) in over {
+        for (before, is_room) in self.over_in(place, &part) {
             // (Room of an allocator's, of which it gives pieces away.)
             match is_room {
                 true => drop(self.take(place, before)),

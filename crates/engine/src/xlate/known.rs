@@ -49,6 +49,15 @@ pub mod did {
     pub const BLOCK: u8 = 128;
 }
 
+/// The lowest bit of each byte.
+pub const EACH: u64 = 0x0101_0101_0101_0101;
+
+/// Which bytes of eight have this bit (one of [`did`]), a bit each.
+pub const fn which(bytes: u64, bit: u8) -> u8 {
+    let lowest = bytes >> bit.trailing_zeros() & EACH;
+    (lowest.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
+}
+
 /// Bytes of the shadow of all memory that a program can have.
 pub const SHADOW: u64 = 1 << (47 - 3);
 /// Bits of an address below the number of its shadow's piece …

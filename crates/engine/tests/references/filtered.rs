@@ -27,7 +27,8 @@ struct Facts {
 #[derive(Default)]
 struct Gathered {
     threads: BTreeMap<u32, Facts>,
-    referenced: u64,
+    /// Lines that were told, and references one by one.
+    told: [u64; 2],
     lost: u32,
 }
 
@@ -85,8 +86,26 @@ impl Sink for Gathered {
         }
     }
 
+    fn referenced(
+        &mut self,
+        thread: Thread,
+        code: &Code,
+        (at, operand): (usize, usize),
+        address: u64,
+        _hint: &mut u32,
+    ) {
+        self.told[1] += 1;
+        let operand = &code.operands(at)[operand];
+        let run = Run {
+            address,
+            size: operand.size,
+            times: 1,
+        };
+        touch(self.of(thread), code.instructions[at].pc, operand, run);
+    }
+
     fn line(&mut self, thread: Thread, line: &Line) {
-        self.referenced += 1;
+        self.told[0] += 1;
         assert_eq!(line.was_loaded | line.was_stored | line.was_stack, 0);
         let facts = self.of(thread);
         let all = [
@@ -159,7 +178,8 @@ fn run(program: &Path, filtered: bool) -> Option<Gathered> {
     Some(all)
 }
 
-fn same(name: &str, source: &str, arguments: &[&str]) {
+/// `shadow`: there are addresses for it.
+fn same(name: &str, source: &str, arguments: &[&str], shadow: bool) {
     let Some(program) = built(name, source, arguments) else {
         return;
     };
@@ -185,7 +205,8 @@ fn same(name: &str, source: &str, arguments: &[&str]) {
         assert_eq!(facts.code.len(), others.code.len());
         assert_eq!(facts.bytes, others.bytes);
     }
-    assert!(some.referenced > 0 && all.referenced == 0);
+    assert_eq!(all.told, [0; 2]);
+    assert_eq!(some.told.map(|told| told > 0), [shadow, !shadow]);
 }
 
 /// Loops, calls, references of every size and alignment, flags that are alive, repeated instructions.
@@ -223,8 +244,8 @@ int main(void) {
 
 #[test]
 fn plain() {
-    same("filtered_plain.c", PLAIN, &["-O1"]);
-    same("filtered_vectors.c", PLAIN, &["-O3", "-mavx2"]);
+    same("filtered_plain.c", PLAIN, &["-O1"], true);
+    same("filtered_vectors.c", PLAIN, &["-O3", "-mavx2"], true);
 }
 
 /// What faults and is made again, what is never made, what was made before and faults now; handlers in between.
@@ -276,5 +297,32 @@ int main(void) {
 
 #[test]
 fn faults() {
-    same("filtered_faults.c", FAULTS, &["-O1"]);
+    same("filtered_faults.c", FAULTS, &["-O1"], true);
+}
+
+/// A program that is linked to all places that the shadow may have.
+const PLACES: &str = r#"
+#define AT(name) __attribute__((section("." #name), used)) static char name[16] = "there";
+AT(first) AT(second) AT(third) AT(fourth)
+"#;
+
+#[test]
+fn without_addresses_for_a_shadow() {
+    let places = [
+        0x4413_6200_0000u64,
+        0x6013_6200_0000,
+        0x2413_6200_0000,
+        0x1213_6200_0000,
+    ];
+    let names = ["first", "second", "third", "fourth"];
+    let sections = names.iter().zip(places);
+    let sections: Vec<String> = sections
+        .map(|(name, at)| format!("-Wl,--section-start=.{name}={at:#x}"))
+        .collect();
+    let mut arguments = vec!["-O1", "-static", "-no-pie"];
+    arguments.extend(sections.iter().map(String::as_str));
+    for (name, source) in [("plain", PLAIN), ("faults", FAULTS)] {
+        let source = [PLACES, source].concat();
+        same(&format!("no_shadow_{name}.c"), &source, &arguments, false);
+    }
 }

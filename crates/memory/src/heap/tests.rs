@@ -266,3 +266,34 @@ fn what_is_near_is_used_as_all_else() {
     assert!(lines(&plain).iter().all(|(touched, _)| *touched > 0));
     assert!(known > 1000, "{known}");
 }
+
+/// A large block that others were told of ahead is one block, also where something was there in between.
+#[test]
+fn large_blocks_are_counted_once() {
+    let mut heap = Heap::new(100, false);
+    for time in 1..=3 {
+        heap.expect(AT, LARGE, 0, at(time));
+    }
+    for time in 1..=3 {
+        heap.allocate(AT, LARGE, 0, at(time));
+    }
+    assert_eq!(
+        (heap.sites()[0].blocks, heap.sites()[0].bytes),
+        (3, 3 * LARGE)
+    );
+}
+
+/// What was used of a large block is its own where another one, or a small one, is in the same page.
+#[test]
+fn large_blocks_share_pages() {
+    let mut heap = Heap::new(100, false);
+    heap.allocate(AT, LARGE + 128, 0, at(1));
+    heap.allocate(AT + LARGE + 128, LARGE, 1, at(2));
+    heap.touch(AT + LARGE, 192, Kind::Store, at(3));
+    assert_eq!((used(&heap, 0), used(&heap, 1)), ((2, 2), (1, 1)));
+    let mut heap = Heap::new(100, false);
+    heap.allocate(AT, LARGE + 128, 0, at(1));
+    heap.allocate(AT + LARGE + 128, 64, 1, at(2));
+    heap.touch(AT + LARGE, 192, Kind::Load, at(3));
+    assert_eq!((used(&heap, 0), used(&heap, 1)), ((2, 0), (1, 0)));
+}

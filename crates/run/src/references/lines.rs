@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use truecount_engine::virt::references::{Heap as Said, HeapEvent};
 use truecount_memory::{Heap, Kind, LINE, Moment, Near, Touched};
 
+// What the engine tells of large blocks is as the heap here takes it.
+const _: () = assert!(truecount_engine::heap::LARGE == truecount_memory::LARGE);
+
 /// Blocks of a heap whose sites are known at the same time.
 const BLOCKS: usize = 1 << 21;
 

@@ -5,14 +5,11 @@ use super::{Lies, Line, Thread};
 use crate::layout::Context;
 use crate::virt::bytes::field;
 use crate::xlate::known::{
-    self, AT, DIRECTORY, DIRECTORY_WORDS, Is, LIES_BYTES, OWN_PIECES, PIECE, PIECE_BITS, PIECES,
-    POOL, POOL_DIRECTORY, POOL_PIECES, Record, did,
+    self, AT, DIRECTORY, DIRECTORY_WORDS, EACH, Is, LIES_BYTES, OWN_PIECES, PIECE, PIECE_BITS,
+    PIECES, POOL, POOL_DIRECTORY, POOL_PIECES, Record, did, which,
 };
 use std::mem::offset_of;
 use std::sync::PoisonError;
-
-/// The lowest bit of each byte.
-const EACH: u64 = 0x0101_0101_0101_0101;
 
 impl Line {
     /// What the shadow of a line says; `None`: nothing.
@@ -21,10 +18,7 @@ impl Line {
         if shadow == 0 {
             return None;
         }
-        let bytes = |bit: u8| {
-            let bytes = shadow >> bit.trailing_zeros() & EACH;
-            (bytes.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
-        };
+        let bytes = |bit| which(shadow, bit);
         Some(Self {
             address,
             loaded: bytes(did::LOADED),
