@@ -306,7 +306,7 @@ pub struct Literal {
     pub again: i32,
     /// The block's counter, in the thread's region.
     pub counter: u32,
-    /// Bytes that are referenced, a power of two up to 64.
+    /// Bytes that are referenced, a power of two up to 32.
     pub size: u8,
     /// See [`Simple::bits`].
     pub bits: u8,

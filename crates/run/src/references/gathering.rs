@@ -461,8 +461,8 @@ impl Sink for Gathering {
         self.lie(code, operand, &lies);
     }
 
-    fn line(&mut self, thread: Thread, line: &Line) {
-        self.all_of_a_line(thread, line);
+    fn line(&mut self, _thread: Thread, line: &Line) {
+        self.all_of_a_line(line);
     }
 
     fn noted(&mut self, _thread: Thread, executed: &Executed<'_>, at: usize) {

@@ -126,8 +126,8 @@ pub trait Sink: Send {
     /// A thread executed a block, or the beginning of one.
     fn executed(&mut self, thread: Thread, executed: &Executed<'_>);
     /// With [`References::filtered`], where there are no addresses to keep [`Line`]s: instruction `at` of a block made a
-    /// reference, of its operand with this number.
-    /// `hint`: what the sink left there for this operand, if it comes soon enough; `u32::MAX` at first.
+    /// reference, of its operand with this number. `hint`: what the sink left there for this operand, if it comes soon
+    /// enough; `u32::MAX` at first.
     fn referenced(
         &mut self,
         thread: Thread,
@@ -147,7 +147,7 @@ pub trait Sink: Send {
     fn lies(&mut self, thread: Thread, code: &Code, (at, operand): (usize, usize), lies: Lies) {
         let _ = (thread, code, at, operand, lies);
     }
-    /// With [`References::filtered`]: what all threads of a memory did in a line. `thread` is the first of them.
+    /// With [`References::filtered`]: what all threads of a memory did in a line; it is the turn of the first of them.
     fn line(&mut self, thread: Thread, line: &Line) {
         let _ = (thread, line);
     }
@@ -188,7 +188,8 @@ impl References {
 
     /// References are not told one by one, but what was done in each line ([`Sink::line`]), what lies unaligned
     /// ([`Sink::lies`]), and instructions whose references take more to say ([`Sink::noted`]); and at the end how often
-    /// blocks were executed ([`Sink::counted`], [`Sink::taken`]; not [`Sink::executed`]). Not with regions or a tree of calls: there all is told as without.
+    /// blocks were executed ([`Sink::counted`], [`Sink::taken`]; not [`Sink::executed`]). Not with regions or a tree of
+    /// calls: there all is told as without.
     #[must_use]
     pub fn filtered(mut self, on: bool) -> Self {
         self.filtered = on;

@@ -297,7 +297,7 @@ impl Rings<'_> {
             return Ok(());
         }
         if word(offset_of!(Context, noted.position)) == 0
-            || matches!(word(offset_of!(Context, state)), state::FREE | state::LOG)
+            || word(offset_of!(Context, state)) == state::FREE
         {
             return Ok(());
         }

@@ -87,6 +87,7 @@ impl Rings<'_> {
         };
         let sink = self.sink.clone();
         let mut sink = sink.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        sink.turn(thread);
         for (line, eight) in (0u64..).zip(bytes.as_chunks::<8>().0) {
             if let Some(line) = Line::new(address + line * 64, u64::from_le_bytes(*eight)) {
                 sink.line(thread, &line);

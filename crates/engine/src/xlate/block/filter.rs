@@ -49,7 +49,7 @@ impl Builder<'_, '_> {
             .into_iter()
             .filter(|register| words.before().all(|other| other != *register));
         let (address, other) = (free.next().unwrap_or(1), free.next().unwrap_or(2));
-        let needs_other = item.insn.has(prefix::FS) || one.size == 64;
+        let needs_other = item.insn.has(prefix::FS);
         self.hot.store_gs(offsets.spill_2, address);
         if needs_other {
             self.hot.store_gs(offsets.spill, other);
@@ -60,7 +60,7 @@ impl Builder<'_, '_> {
             self.hot.flags_to_rax();
         }
         let cold = self.cold.here();
-        self.ask(one, (address, other), filter, cold);
+        self.ask(one, address, filter, cold);
         let back = self.hot.here();
         if live {
             self.hot.flags_from_rax();
@@ -108,7 +108,7 @@ impl Builder<'_, '_> {
     }
 
     /// Goes to `cold` unless the shadow of what `address` leads to says all that there is to say.
-    fn ask(&mut self, one: &Simple, (address, other): (u8, u8), filter: &Filter, cold: u64) {
+    fn ask(&mut self, one: &Simple, address: u8, filter: &Filter, cold: u64) {
         let hot = &mut *self.hot;
         let jump = |hot: &mut Buffer<'_>, opcode: &[u8]| {
             hot.put(opcode);
@@ -140,21 +140,11 @@ impl Builder<'_, '_> {
             // movzx address32, word [address]
             16 => hot.put(&[0x0f, 0xb7, form]),
             // mov address32, [address]
-            32 => hot.put(&[0x8b, form]),
-            // mov other32, [address]; mov address32, [address+4]; and address32, other32
-            _ => hot.put(&[
-                0x8b,
-                other << 3 | address,
-                0x8b,
-                0x40 | form,
-                4,
-                0x21,
-                0xc0 | other << 3 | address,
-            ]),
+            _ => hot.put(&[0x8b, form]),
         }
         // not address32; test address32, bits of each byte; jnz cold
         hot.put(&[0xf7, 0xd0 | address, 0xf7, 0xc0 | address]);
-        let bytes = u32::from(one.size / 8).clamp(1, 4);
+        let bytes = u32::from(one.size / 8).max(1);
         let each = (0..bytes).fold(0, |all, at| all | u32::from(bits) << (8 * at));
         hot.put(&each.to_le_bytes());
         jump(hot, &[0x0f, 0x85]);

@@ -68,9 +68,11 @@ impl Gathering {
     }
 
     /// What all threads of a memory did in a line.
-    pub(super) fn all_of_a_line(&mut self, thread: Thread, line: &Line) {
-        let place = self.space(thread.memory);
-        let Some(space) = self.spaces.get_mut(place) else {
+    pub(super) fn all_of_a_line(&mut self, line: &Line) {
+        let Some(now) = self.threads.get(self.now) else {
+            return;
+        };
+        let Some(space) = self.spaces.get_mut(now.space) else {
             return;
         };
         let number = line.address / LINE;
@@ -91,7 +93,7 @@ impl Gathering {
             // (Behind all that happened to the heap.)
             let when = Moment {
                 time: u64::MAX,
-                thread: thread.slot,
+                thread: now.thread.slot,
             };
             let touched = u16::from(loaded | stored);
             space
