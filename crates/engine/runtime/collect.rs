@@ -17,7 +17,7 @@ use crate::regions::{HOOKS, Hook, MAX_HOOKS, front, hook, mark};
 use crate::slots::{self, slot};
 use crate::syscall_table as nr;
 use crate::xlate::references as ring;
-use crate::{check, counts, own_memory, program_memory, references, sys};
+use crate::{check, counts, own_memory, program_memory, recent, references, sys};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 /// Client requests are answered.
@@ -159,6 +159,7 @@ fn note(context: &mut Context) {
     if context.region.noted != state {
         context.region.noted = state;
         references::mark(context, state);
+        recent::forget_all(context);
         references::idle(
             context,
             state & (ring::COUNTS | ring::COLLECTS) != ring::COUNTS | ring::COLLECTS,

@@ -5,10 +5,11 @@
 use crate::block::Block;
 use crate::entry::address;
 use crate::layout::{COUNTERS, Context, REGION, RING, option};
+use crate::recent;
 use crate::slots;
 use crate::xlate::decode::{MAX_LEN, decode};
 use crate::xlate::known::{
-    AT, Filter, Is, LIES_BITS, Lies, Literal, Made, PAGE_BITS, Record, SHADOW, simple,
+    AT, Filter, Is, LIES_BITS, Lies, Literal, Made, PAGE_BITS, Record, SHADOW, Shadow, simple,
 };
 use crate::xlate::references::{APART, CHUNK, CHUNKS, Words};
 use core::arch::global_asm;
@@ -64,8 +65,27 @@ global_asm!(
     "or rax, rdi",
     "shr rax, 47",
     "jnz 10f",
+    // With a model most are known, and lead to another line: those of eight bytes and less that are aligned are looked at
+    // once more.
+    "cmp dword ptr gs:[{recent}], 0",
+    "je 11f",
+    // (Room for its record before anything is counted.)
+    "mov eax, gs:[{position}]",
+    "test ah, ah",
+    "jz 20f",
+    "cmp edx, 8",
+    "ja 11f",
+    "lea eax, [rdx-1]",
+    "test eax, ecx",
+    "jnz 11f",
+    "mov rax, rcx",
+    "shr rax, 3",
+    "movzx eax, byte ptr [rsi+rax]",
+    "not eax",
+    "test al, [rbx+{bits}]",
+    "jz rt_recent_behind",
     // Are its first and its last byte in pages of the shadow that are there?
-    "mov rax, gs:[{pages}]",
+    "11: mov rax, gs:[{pages}]",
     "shr rdi, {page}",
     "bt qword ptr [rax], rdi",
     "jnc 20f",
@@ -141,6 +161,8 @@ global_asm!(
     "8: inc rsi",
     "dec edi",
     "jnz 7b",
+    "cmp dword ptr gs:[{recent}], 0",
+    "jne rt_recent_behind",
     "9: movsxd rax, dword ptr [rbx+{back}]",
     "add rax, rbx",
     "mov gs:[{resume}], rax",
@@ -152,7 +174,9 @@ global_asm!(
     "mov rdi, gs:[{spill}+40]",
     "jmp qword ptr gs:[{resume}]",
     // There is no shadow for it: it is noted in the ring.
-    "10: mov eax, gs:[{position}]",
+    "10: cmp dword ptr gs:[{recent}], 0",
+    "jne rt_recent_all",
+    "mov eax, gs:[{position}]",
     // Where no record begins (`xlate::references`): there is no room.
     "test ah, ah",
     "jz 20f",
@@ -205,6 +229,7 @@ global_asm!(
     since = const offset_of!(Context, noted.known.since),
     made = const offset_of!(Context, noted.known.made),
     resume = const offset_of!(Context, noted.known.resume),
+    recent = const offset_of!(Context, noted.known.recent),
     position = const offset_of!(Context, noted.position),
     kind = const offset_of!(Context, exit_kind),
     record = const offset_of!(Literal, record),
@@ -279,12 +304,17 @@ pub fn prepare(context: &mut Context) {
 /// How blocks leave references out; `None`: they note all.
 pub fn filter() -> Option<Filter> {
     let options = slots::header().options;
-    on().then_some(Filter {
+    on().then(|| Filter {
         address: offset_of!(Context, noted.known.address) as u32,
         literal: offset_of!(Context, noted.known.literal) as u32,
         spill: offset_of!(Context, noted.known.spill) as u32,
         shadow: offset_of!(Context, noted.known.shadow) as u32,
-        has_shadow: BASE.load(Relaxed) != 0,
+        state: match BASE.load(Relaxed) {
+            _ if options & option::MODEL_ALONE != 0 => Shadow::Unasked,
+            0 => Shadow::Absent,
+            _ => Shadow::Present,
+        },
+        recent: recent::recent(),
         vector_note: offset_of!(Context, noted.known.vector_note) as u32,
         vector_room: offset_of!(Context, noted.known.vector_room) as u32,
         reads_fs: options & option::READS_FS != 0,
@@ -399,6 +429,21 @@ pub fn unfinished(context: &Context, block: &Block, done: u16, registers: Option
         // SAFETY: as above.
         unsafe { head.write(record.0 | flag) };
         return;
+    }
+    if recent::on() {
+        // What was looked up and not done: the model is not told, and has another line in front.
+        while end >= start + 2 {
+            let head = word(context, end - 2);
+            // SAFETY: words of the thread's ring.
+            let record = Record(unsafe { head.read() });
+            if !matches!(record.is(), Some(Is::Reference(_))) || !is_ours(record) {
+                break;
+            }
+            // SAFETY: as above.
+            unsafe { head.write(record.0 | Record::CANCELLED) };
+            recent::forget(context);
+            end -= 2;
+        }
     }
     // Its references: those that were entered by this execution of the block.
     // SAFETY: the thread's own counter.

@@ -29,7 +29,7 @@
 //! | `counts` | running totals or per-block counters, their log |
 //! | `requests`, `texts`, `native_call`, `collect` | what programs say to Valgrind, print there, have it call; which part of a run is counted |
 //! | `call_tree`, `call_routines`, `functions` | the calling-context tree, if wanted; where functions begin |
-//! | `references`, `known`, `allocations`, `elf_file` | the rings of noted memory references, if wanted, what need not be noted, and in them the program's heap; symbols of its files |
+//! | `references`, `known`, `recent`, `allocations`, `elf_file` | the rings of noted memory references, if wanted, what need not be noted, what changes nothing in the model, and in them the program's heap; symbols of its files |
 //! | `clock` | clocks of our own, if wanted |
 //! | `schedule`, `turns` | one thread of the run at a time, if wanted |
 //! | `machine`, `asked`, `placed` | the machine that is shown, if wanted: calls and files, instructions, the map of addresses |
@@ -121,6 +121,7 @@ mod pids;
 mod placed;
 mod proc_maps;
 mod program_memory;
+mod recent;
 mod references;
 mod report;
 mod requests;

@@ -13,6 +13,7 @@ use crate::layout::{
     CONTEXT_BYTES, Context, REGION, RING, option, region_offset, state as slot_state,
 };
 use crate::lock::Mutex;
+use crate::recent;
 use crate::slots::{self, slot};
 use crate::snapshot::Piece;
 use crate::syscall_table as nr;
@@ -116,6 +117,7 @@ pub fn prepare(context: &mut Context) {
     context.noted.vector = address(entry::rt_references);
     context.noted.base = BASE.load(Relaxed);
     known::prepare(context);
+    recent::prepare(context);
     if context.noted.position == 0 {
         context.noted.position = APART;
     }
@@ -131,7 +133,7 @@ pub fn next() -> Option<Noting> {
         place.begin();
     }
     let filter = known::filter();
-    let described = match (filter.is_some(), place.first) {
+    let described = match (known::on(), place.first) {
         (true, _) => place.offset() / 8,
         (_, true) => place.used / 8,
         _ => (place.offset() / 8) | ABSOLUTE,

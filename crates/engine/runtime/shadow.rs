@@ -2,9 +2,10 @@
 
 use crate::check;
 use crate::known::{self, MORE, lies_of, pages_of, word};
-use crate::layout::{Context, state as slot_state};
+use crate::layout::{Context, option, state as slot_state};
 use crate::lock::Mutex;
 use crate::own_memory;
+use crate::recent;
 use crate::references;
 use crate::slots::{self, slot};
 use crate::sys;
@@ -46,7 +47,7 @@ static POOLS: Mutex<Pool> = Mutex::new(NO_POOL);
 
 /// A new image: where there are no addresses for a shadow, all is noted.
 pub fn init() {
-    if !known::on() {
+    if !known::on() || slots::header().options & option::MODEL_ALONE != 0 {
         return;
     }
     let pages = own_memory::addresses(PAGES_BYTES);
@@ -179,11 +180,17 @@ pub fn come_again(context: &mut Context) {
 }
 
 fn make_room(context: &mut Context, literal: &Literal) {
+    if recent::on() && recent::is_full(context) {
+        references::publish(context);
+    }
     let (first, shadow) = (context.noted.known.address, context.noted.known.shadow);
     let is_reference = matches!(Record(literal.record).is(), Some(Is::Reference(_)));
     let last = first.wrapping_add(u64::from(literal.size.max(1)) - 1);
     if !is_reference || shadow == 0 || (first | last) >> 47 != 0 {
-        return references::publish(context);
+        if !recent::on() {
+            references::publish(context);
+        }
+        return;
     }
     provide(context, first);
     provide(context, last);

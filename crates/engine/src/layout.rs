@@ -200,6 +200,8 @@ pub struct Header {
     pub texts: crate::regions::texts::Texts,
     /// With [`option::CALLS`]: what the run's trees are like.
     pub tree: crate::calls::Tree,
+    /// With [`option::RECENT`]: the model's first levels.
+    pub sets: crate::xlate::levels::Sets,
     /// With [`option::REFERENCES`]: who reads the rings.
     pub rings: crate::xlate::references::Readers,
     /// What came in from outside.

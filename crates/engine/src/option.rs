@@ -26,6 +26,12 @@ pub const REFERENCES: u32 = 1 << 20;
 pub const ALLOCATIONS: u32 = 1 << 24;
 /// References that are known to add nothing are not noted, nor are blocks (`xlate::known`); with [`REFERENCES`].
 pub const FILTERED: u32 = 1 << 25;
+/// What changes nothing in a model of caches is not noted, and what does is (`xlate::recent`); with [`FILTERED`].
+pub const RECENT: u32 = 1 << 28;
+/// Nobody asks for lines, pages and how references lie; with [`RECENT`].
+pub const MODEL_ALONE: u32 = 1 << 29;
+/// Branches are none of the model; with [`RECENT`].
+pub const NO_BRANCHES: u32 = 1 << 30;
 /// Programs may read their FS base (`rdfsbase`).
 pub const READS_FS: u32 = 1 << 21;
 /// Masks of AVX-512 have 64 bits (AVX512BW), not 16; with [`REFERENCES`].
@@ -51,6 +57,9 @@ const _: () = {
         REFERENCES,
         ALLOCATIONS,
         FILTERED,
+        RECENT,
+        MODEL_ALONE,
+        NO_BRANCHES,
         READS_FS,
         WIDE_MASKS,
         ROTATES,

@@ -49,6 +49,8 @@ pub struct Mispredicted {
 const HISTORY: u32 = 7;
 const ADDRESS: u32 = 7;
 const TARGETS: usize = 512;
+/// What a counter becomes where a branch is not taken, and where it is.
+const NEXT: [u8; 8] = [0, 0, 1, 2, 1, 2, 3, 3];
 
 /// The predictors, and what they counted.
 #[derive(Clone, Debug)]
@@ -103,11 +105,10 @@ impl Branches {
         let Some(counter) = self.counters.get_mut(index) else {
             return false;
         };
-        let wrong = (*counter >= 2) != taken;
-        *counter = match taken {
-            true => (*counter + 1).min(3),
-            false => counter.saturating_sub(1),
-        };
+        let (before, way) = (usize::from(*counter), usize::from(taken));
+        let wrong = before >> 1 != way;
+        // (A branch here would be predicted as badly as the program's.)
+        *counter = NEXT.get(way << 2 | before).copied().unwrap_or(0);
         self.conditional.branches += 1;
         self.conditional.wrong += u64::from(wrong);
         wrong

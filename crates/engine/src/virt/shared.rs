@@ -15,6 +15,7 @@ use crate::layout::{
 use crate::machine::{self, Machine};
 use crate::regions::{HOOKS, Hook, MAX_HOOKS};
 use crate::snapshot::hash;
+use crate::xlate::levels::Sets;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -168,6 +169,7 @@ impl Shared {
             };
             (*h).reuse = u32::from(plain && !blocks);
             (*h).options = bits(options, blocks, own_clock);
+            (*h).sets = recent(options).unwrap_or_default();
             (*h).front = options.regions.as_ref().map_or(0, Regions::front);
             if let Some(machine) = &options.machine {
                 machine.show(&mut (*h).shown);
@@ -388,10 +390,24 @@ fn references(options: &super::Options) -> u32 {
         | bit(reads_fs, option::READS_FS)
         | bit(wide_masks(), option::WIDE_MASKS)
         | bit(references.allocations, option::ALLOCATIONS)
-        | bit(
-            references.filtered && options.regions.is_none() && options.calls.is_none(),
-            option::FILTERED,
-        )
+        | bit(filtered(options), option::FILTERED)
+        | bit(recent(options).is_some(), option::RECENT)
+        | bit(references.alone, option::MODEL_ALONE)
+        | bit(!references.branches, option::NO_BRANCHES)
+}
+
+/// What is known to add nothing is left out.
+fn filtered(options: &super::Options) -> bool {
+    options.references.as_ref().is_some_and(|references| {
+        let whole = options.regions.is_none() || references.whole;
+        references.filtered && whole && options.calls.is_none()
+    })
+}
+
+/// The model's first levels, if what changes nothing there is left out.
+fn recent(options: &super::Options) -> Option<Sets> {
+    let references = options.references.as_ref()?;
+    references.recent.filter(|_| filtered(options))
 }
 
 /// Whether the kernel gives huge pages to who asks for them (kernel `Documentation/admin-guide/mm/transhuge.rst`).

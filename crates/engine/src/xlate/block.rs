@@ -13,6 +13,7 @@ mod exits;
 mod filter;
 mod gs;
 mod item;
+mod model;
 mod operand;
 mod place;
 mod rdpmc;
@@ -47,8 +48,8 @@ pub const MAX_INSNS: usize = 64;
 pub const MAX_EXITS: usize = 20;
 /// Most counters of a block beside its own: one an early exit.
 pub const MAX_PARTS: usize = MAX_EXITS + 1;
-/// Most records of a block.
-pub const MAX_RECORDS: usize = 2 * MAX_INSNS + 5 + MAX_WATCHES;
+/// Most records of a block: an instruction's own, its lines, a branch, two references.
+pub const MAX_RECORDS: usize = 6 * MAX_INSNS + 5 + MAX_WATCHES;
 
 /// One copied instruction or one insertion of the translator's.
 #[repr(C)]
@@ -406,14 +407,14 @@ impl Builder<'_, '_> {
             if at == 0 && point.is_none_or(|place| place.through.is_some()) {
                 self.fuel_keeping_flags(&item);
             }
-            let here = self.hot.here();
+            let here = self.modelled(&item, at);
             let mut mark = 0;
             match point {
                 Some(place) if place.at != at => {}
                 Some(Place { through: None, .. }) => {
-                    // Whatever was taken over: where turns end must not depend on who came here first.
+                    // Whatever was taken over, which may be just what the block takes away: where turns end must not
+                    // depend on who came here first.
                     self.fuel(at, &item);
-                    // What was taken over may be just what the block takes away.
                     if !total.is_nothing() {
                         let here = self.hot.here();
                         total.plainly(self.hot, &offsets);
@@ -425,8 +426,7 @@ impl Builder<'_, '_> {
                 Some(Place {
                     through: Some(reg), ..
                 }) => {
-                    // One record with the instruction: in between the register
-                    // is not the program's.
+                    // One record with the instruction: in between the register is not the program's.
                     total.through(reg, self.hot, &offsets);
                     mark = record::COUNTS;
                     counted = true;
@@ -435,10 +435,10 @@ impl Builder<'_, '_> {
             }
             let last = at + 1 == self.count;
             self.pause(&item);
-            if mark == 0 {
-                self.note(&item, at);
-            }
-            let here = if mark == 0 { self.hot.here() } else { here };
+            let here = match mark {
+                0 => self.noted(&item, at),
+                _ => here,
+            };
             match item.insn.kind {
                 Kind::Plain | Kind::Rdpmc | Kind::GsBase | Kind::Xsave => {
                     if item.insn.kind == Kind::Xsave {

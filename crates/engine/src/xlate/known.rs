@@ -26,6 +26,7 @@
 
 use super::block::Operand;
 use super::insn::{Insn, Kind, prefix};
+use super::levels::{Model, Recent};
 use super::operand_size::operand_size;
 use core::sync::atomic::AtomicU64;
 
@@ -220,6 +221,8 @@ pub enum Is {
     Lies(Does),
     /// An instruction with so many words.
     Instruction(usize),
+    /// Something of the model's (`xlate::recent`).
+    Model(Model),
 }
 
 impl Record {
@@ -271,7 +274,7 @@ impl Record {
     /// What it is; `None`: it makes no sense.
     pub fn is(self) -> Option<Is> {
         let count = (self.0 >> Self::COUNT) as usize & 63;
-        let does = match count {
+        let does = match count & 3 {
             0 => Does::Load,
             1 => Does::Store,
             _ => Does::Modify,
@@ -280,6 +283,7 @@ impl Record {
             Self::REFERENCE => Some(Is::Reference(does)),
             Self::LIES => Some(Is::Lies(does)),
             Self::INSTRUCTION => Some(Is::Instruction(count)),
+            0 => self.model().map(|(model, ..)| Is::Model(model)),
             _ => None,
         }
     }
@@ -289,6 +293,7 @@ impl Record {
         match self.is() {
             Some(Is::Instruction(words)) => words,
             Some(Is::Lies(_)) => 3,
+            Some(Is::Model(Model::Conditional(_) | Model::Fetch)) => 0,
             _ => 1,
         }
     }
@@ -314,6 +319,17 @@ pub struct Literal {
     pub rest: u16,
 }
 
+/// Whether there is a shadow of the program's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shadow {
+    /// There is.
+    Present,
+    /// No addresses were free for it: every reference is noted.
+    Absent,
+    /// Nobody asks for what it says.
+    Unasked,
+}
+
 /// Where the pieces for this are in a thread's context.
 #[derive(Clone, Copy, Debug)]
 pub struct Filter {
@@ -325,8 +341,10 @@ pub struct Filter {
     pub spill: u32,
     /// Where the shadow is: see [`Known::shadow`].
     pub shadow: u32,
-    /// There is one.
-    pub has_shadow: bool,
+    /// What is known to add nothing to it is left out.
+    pub state: Shadow,
+    /// What changes nothing in a model is left out.
+    pub recent: Option<Recent>,
     /// Entry of the runtime for a reference that is not known …
     pub vector_note: u32,
     /// … and for an instruction's record, which needs room.
@@ -383,8 +401,16 @@ pub struct Known {
     pub pages: u64,
     /// Not a thread's slot: pieces are in it.
     pub pool: u32,
-    /// Nothing.
-    pub rest: u32,
+    /// With `option::RECENT`: not 0 …
+    pub recent: u32,
+    /// … one less than there are sets of data …
+    pub mask: u32,
+    /// … and of instructions.
+    pub code_mask: u32,
+    /// See [`Recent`].
+    pub vector_code: u64,
+    /// See there, too.
+    pub vector_ring: u64,
 }
 
 const _: () = assert!(

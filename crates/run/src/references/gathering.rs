@@ -1,6 +1,8 @@
 //! What becomes of references while the program runs.
 
+mod batch;
 mod filtered;
+mod model;
 
 use super::costs::{Costs, Simulated};
 use super::lines::{Allocated, Lines};
@@ -9,16 +11,13 @@ use super::modelled::Modelled;
 use super::paths::Paths;
 use super::shared::{share, shared};
 use super::site::Site;
-use super::{
-    Facts, InstructionTranslations, Level, Memory, Missed, Model, Predicted, Prefetched,
-    SecondLevel, Size, Translations, Wanted,
-};
+use super::{Facts, Memory, Missed, Size, Wanted};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use truecount_engine::virt::references::{
-    Code, Executed, Heap, Lies, Line, Marked, Run, Sink, Thread, Unknown,
+    Batch, Code, Executed, Heap, Lies, Line, Marked, Meaning, Run, Sink, Thread, Unknown,
 };
-use truecount_memory::{Beside, BesideMisses, Kind, Moment, Prefetch, Sharing, Touched};
+use truecount_memory::{Beside, BesideMisses, Kind, Moment, Sharing, Touched};
 
 /// Which part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,6 +35,8 @@ struct Table {
     /// What is done here is no part of the profile.
     dropped: bool,
     sites: Sites,
+    /// By what has a number: misses of the first level and of the last, branches taken and predicted wrongly.
+    met: Vec<[u64; 2]>,
     /// What the model has beside Cachegrind's caches missed here.
     beside: BesideMisses,
 }
@@ -105,6 +106,10 @@ pub(super) struct Gathering {
     lost: u32,
     /// Room for what one instruction references.
     runs: Vec<(usize, Kind, Run)>,
+    /// What the engine tells by numbers …
+    numbers: Vec<batch::Number>,
+    /// … which are these of blocks and steps.
+    numbered: HashMap<(u32, u32), u32>,
 }
 
 /// What takes the costs of an executed instruction: which part, its address, its costs, what is not known of it.
@@ -123,6 +128,8 @@ impl Gathering {
             now: 0,
             lost: 0,
             runs: Vec::new(),
+            numbers: Vec::new(),
+            numbered: HashMap::new(),
         }
     }
 
@@ -175,6 +182,7 @@ impl Gathering {
                 memory: thread.memory,
                 dropped,
                 sites: Sites::default(),
+                met: Vec::new(),
                 beside: BesideMisses::default(),
             });
             self.tables.len() - 1
@@ -277,59 +285,6 @@ impl Gathering {
 
     pub(super) fn is_modelled(&self) -> bool {
         self.wanted.model.is_some()
-    }
-
-    fn model(&self, costs: &Costs) -> Option<Model> {
-        let machine = self.wanted.model?;
-        let level = |references, l1_misses, ll_misses| Level {
-            references,
-            l1_misses,
-            ll_misses,
-        };
-        let predicted = |branches, mispredicted| Predicted {
-            branches,
-            mispredicted,
-        };
-        let mut beside = BesideMisses::default();
-        for table in self.tables.iter().filter(|table| !table.dropped) {
-            beside.add_since(&BesideMisses::default(), &table.beside);
-        }
-        Some(Model {
-            source: "model",
-            cpu: self.wanted.cpu,
-            rules: "Cachegrind's",
-            i1: machine.i1.to_string(),
-            d1: machine.d1.to_string(),
-            ll: machine.ll.to_string(),
-            l2: self.wanted.beside.l2.map(|l2| SecondLevel {
-                geometry: l2.to_string(),
-                instruction_misses: beside.l2_instructions,
-                data_misses: beside.l2_data,
-            }),
-            tlb: self.wanted.beside.tlb.map(|tlb| Translations {
-                geometry: tlb.to_string(),
-                data_misses: beside.tlb,
-            }),
-            itlb: self.wanted.beside.itlb.map(|itlb| InstructionTranslations {
-                geometry: itlb.to_string(),
-                instruction_misses: beside.itlb,
-            }),
-            prefetch: match self.wanted.beside.prefetch {
-                Prefetch::None => None,
-                prefetch => Some(Prefetched {
-                    prefetcher: prefetch.to_string(),
-                    lines: beside.prefetched,
-                    from_memory: beside.prefetched_memory,
-                }),
-            },
-            predictor: self.wanted.beside.predictor.to_string(),
-            instructions: level(costs.instructions, costs.fetch_l1, costs.fetch_ll),
-            reads: level(costs.reads, costs.read_l1, costs.read_ll),
-            writes: level(costs.writes, costs.write_l1, costs.write_ll),
-            conditional: predicted(costs.conditional, costs.conditional_wrong),
-            indirect: predicted(costs.indirect, costs.indirect_wrong),
-            estimated_cycles: costs.estimated_cycles(),
-        })
     }
 }
 
@@ -444,6 +399,18 @@ impl Sink for Gathering {
         if let Some(order) = &mut now.order {
             order.execute(executed, &mut self.runs);
         }
+    }
+
+    fn number(&mut self, code: &Code, at: usize, what: Meaning) -> Option<u32> {
+        self.give_number(code, at, what)
+    }
+
+    fn batch(&mut self, _thread: Thread, batch: &mut Batch<'_>) {
+        self.take(batch);
+    }
+
+    fn finished(&mut self) {
+        self.spread();
     }
 
     fn referenced(

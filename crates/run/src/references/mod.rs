@@ -52,6 +52,8 @@ pub struct Wanted {
     pub locality: bool,
     /// What is modelled is kept by path of functions, too, where the run keeps the tree of calls.
     pub paths: bool,
+    /// Where there are regions, what they switch is whether anything is counted at all: the run is one part.
+    pub one_part: bool,
 }
 
 /// Exact facts about a run's memory references.
@@ -427,6 +429,8 @@ impl Noted {
         References::new(sink)
             .allocations(gathered.wants_data())
             .filtered(gathered.can_be_filtered())
+            .recent(gathered.levels(), gathered.is_alone())
+            .whole(gathered.is_one_part())
     }
 
     fn gathered(&self) -> MutexGuard<'_, Gathering> {

@@ -3,7 +3,11 @@
 //! Most of what is counted follows from how often a block was executed. What depends on an address is one step of a
 //! list: where a reference lies, whether its line was touched before, what a model makes of it.
 
-use super::costs::{Costs, Simulated, place};
+mod modelled;
+
+pub(super) use modelled::Told;
+
+use super::costs::{Costs, Simulated};
 use super::lines::Lines;
 use super::modelled::{Modelled, misses, references};
 use super::quick::Quick;
@@ -246,7 +250,8 @@ impl Site {
         &mut self,
         executed: &Executed<'_>,
         at: usize,
-        touched: &mut Lines<'_>,
+        mut touched: Option<&mut Lines<'_>>,
+        mut model: Option<&mut Modelled>,
     ) {
         for number in self.steps_of(at) {
             let (Some(step), Some(found)) =
@@ -255,8 +260,28 @@ impl Site {
                 return;
             };
             match step.what {
-                What::Data => touch(step, found, executed.at(&step.form), touched),
-                What::General => self.general(number, executed, Some(touched), None),
+                What::Data => {
+                    let address = executed.at(&step.form);
+                    let level = model.as_mut().map_or(Level::First, |model| {
+                        let by = by(&self.instructions, step);
+                        model.caches.meet_data(address, step.size, by)
+                    });
+                    found.met(level);
+                    if let Some(touched) = touched.as_deref_mut() {
+                        touch(step, found, address, touched);
+                        if level != Level::First {
+                            touched.missed(address, level == Level::Memory);
+                        }
+                    }
+                }
+                What::General => {
+                    self.general(
+                        number,
+                        executed,
+                        touched.as_deref_mut(),
+                        model.as_deref_mut(),
+                    );
+                }
                 What::Rest | What::Fetch | What::Conditional | What::Indirect => {}
             }
         }
@@ -276,77 +301,6 @@ impl Site {
                 What::General => self.general(at, executed, Some(touched), None),
                 What::Conditional => found.first += u64::from(is_taken(step, executed)),
                 What::Rest | What::Fetch | What::Indirect => {}
-            }
-        }
-    }
-
-    fn model(
-        &mut self,
-        executed: &Executed<'_>,
-        mut touched: Option<Lines<'_>>,
-        model: &mut Modelled,
-    ) {
-        let reached = executed.reached();
-        if executed.done == self.instructions.len() {
-            for &(place, times) in &self.always {
-                model.meets(place, times);
-            }
-        } else {
-            let done = |step: &&Step| usize::from(step.at) < executed.done;
-            for place in self.steps.iter().filter(done).filter_map(Step::counted) {
-                model.meets(place, 1);
-            }
-        }
-        for at in 0..self.steps.len() {
-            let (Some(step), Some(found)) = (self.steps.get_mut(at), self.found.get_mut(at)) else {
-                return;
-            };
-            if usize::from(step.at) >= reached {
-                return;
-            }
-            match step.what {
-                What::Data => {
-                    let address = executed.at(&step.form);
-                    let by = by(&self.instructions, step);
-                    let level = model.caches.meet_data(address, step.size, by);
-                    found.met(level);
-                    model.meet(misses(step.kind), level);
-                    if let Some(touched) = &mut touched {
-                        touch(step, found, address, touched);
-                        if level != Level::First {
-                            touched.missed(address, level == Level::Memory);
-                        }
-                    }
-                }
-                What::Fetch => {
-                    if let Some(level) = model.fetch(step.form.displacement, step.size) {
-                        found.met(level);
-                        model.meet(place::FETCH_L1, level);
-                    }
-                }
-                What::General => self.general(at, executed, touched.as_mut(), Some(model)),
-                What::Conditional => {
-                    let taken = is_taken(step, executed);
-                    found.first += u64::from(taken);
-                    let pc = self.instructions.get(usize::from(step.at));
-                    let wrong = model
-                        .branches
-                        .conditional(pc.map_or(0, |known| known.pc), taken);
-                    found.last += u64::from(wrong);
-                    model.meets(place::CONDITIONAL_WRONG, u64::from(wrong));
-                }
-                What::Indirect => {
-                    found.first += 1;
-                    if let Some(next) = executed.next {
-                        let pc = self.instructions.get(usize::from(step.at));
-                        let wrong = model
-                            .branches
-                            .indirect(pc.map_or(0, |known| known.pc), next);
-                        found.last += u64::from(wrong);
-                        model.meets(place::INDIRECT_WRONG, u64::from(wrong));
-                    }
-                }
-                What::Rest => {}
             }
         }
     }

@@ -4,11 +4,12 @@
 use super::code::{Code, Executed};
 use super::heap::Words;
 use super::reader::Rings;
-use super::{Access, Marked, Sink, Thread};
+use super::{Access, Batch, Marked, Meaning, Sink, Thread};
 use crate::layout::Context;
 use crate::virt::blocks;
 use crate::virt::bytes::field;
 use crate::xlate::known::{Does, Is, Record};
+use crate::xlate::levels::Model;
 use crate::xlate::references::MARK;
 use std::mem::offset_of;
 use std::sync::PoisonError;
@@ -72,7 +73,16 @@ impl Rings<'_> {
         sink: &mut dyn Sink,
     ) {
         let mut rest = buffer;
-        while let Some((&head, behind)) = rest.split_first() {
+        while !rest.is_empty() {
+            if self.recent {
+                let mut batch = Batch::new(rest, &self.numbers);
+                sink.batch(thread, &mut batch);
+                let left = batch.rest.len();
+                rest = rest.get(rest.len() - left..).unwrap_or(&[]);
+            }
+            let Some((&head, behind)) = rest.split_first() else {
+                return;
+            };
             if head & MARK != 0 {
                 if let Some(heap) = heap.take(head) {
                     sink.heap(thread, &heap, false);
@@ -87,6 +97,9 @@ impl Rings<'_> {
                 self.lost += 1;
                 return;
             };
+            if self.recent && head & Record::CANCELLED == 0 && self.number(record, sink).is_some() {
+                continue;
+            }
             rest = behind;
             if head & Record::CANCELLED == 0 && self.record(thread, record, own, sink).is_none() {
                 self.lost += 1;
@@ -123,8 +136,17 @@ impl Rings<'_> {
                 let known = self.resolved.get_mut(place as usize)?;
                 let code = self.codes.get(known.code)?;
                 let operand = (at, known.operand as usize);
-                sink.referenced(thread, code, operand, *own.first()?, &mut known.hint);
+                let address = *own.first()?;
+                sink.referenced(thread, code, operand, address, &mut known.hint);
+                if self.recent {
+                    // (Where nothing else says what it did.)
+                    let plain = Record(record.0 & !Record::ALL);
+                    self.number(plain, sink)?;
+                    let words = [plain.0, address];
+                    sink.batch(thread, &mut Batch::new(&words, &self.numbers));
+                }
             }
+            Is::Model(_) => return None,
             Is::Instruction(_) => {
                 let code = self.codes.find(record.described())?;
                 let code = self.codes.get(code)?;
@@ -139,6 +161,38 @@ impl Rings<'_> {
                 sink.noted(thread, &executed, at);
             }
         }
+        Some(())
+    }
+
+    /// Sees to it that what a record of the model's means has a number. `None`: it has none.
+    fn number(&mut self, record: Record, sink: &mut dyn Sink) -> Option<()> {
+        let (described, at, what) = match record.is()? {
+            Is::Reference(does) if record.0 & Record::ALL == 0 => {
+                let (_, operand) = self.operand(record, does)?;
+                (
+                    record.described(),
+                    record.number(),
+                    Meaning::Operand(operand as usize),
+                )
+            }
+            Is::Model(model) => {
+                let (_, described, at) = record.model()?;
+                let what = match model {
+                    Model::Conditional(_) => Meaning::Conditional,
+                    Model::Indirect => Meaning::Indirect,
+                    Model::Fetch => Meaning::Line,
+                };
+                (described, at, what)
+            }
+            _ => return None,
+        };
+        let code = self.codes.find(described)?;
+        let number = sink.number(self.codes.get(code)?, at, what)?;
+        let key = match Record::is_conditional(record.0) {
+            true => record.0 & !Record::TAKEN_BIT,
+            false => record.0,
+        };
+        self.numbers.set(key, number);
         Some(())
     }
 

@@ -6,6 +6,7 @@
 //! a ring at a time, so that threads alternate by tens of thousands of words.
 
 mod access;
+mod batch;
 mod choice;
 mod code;
 mod codes;
@@ -16,11 +17,16 @@ mod shadow;
 mod state;
 
 pub use access::{Access, Unknown};
+pub use batch::{Batch, Next};
 pub use code::{Branch, Code, Executed, Form, Instruction, Operand, Run};
 pub use heap::{Heap, HeapEvent};
 pub(super) use reader::Reader;
 
+/// Most sets that [`References::recent`] takes.
+pub const MOST_SETS: u32 = crate::xlate::levels::SETS;
+
 use crate::heap::HEAP;
+use crate::xlate::levels::Sets;
 use crate::xlate::references::{COLLECTS, COUNTS, MARK, NODE, PART};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -108,6 +114,34 @@ pub struct Lies {
     pub page_splits: u64,
 }
 
+/// The first levels of a model, for [`References::recent`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs, reason = "there are no other first levels")]
+pub struct Levels {
+    /// Sets of data, a power of two up to [`MOST_SETS`], of lines of 64 bytes.
+    pub data_sets: u32,
+    /// Sets of instructions, a power of two up to [`MOST_SETS`] …
+    pub code_sets: u32,
+    /// … and bytes of their lines.
+    pub code_line: u32,
+    /// Branches are a part of it.
+    pub branches: bool,
+}
+
+/// What of an instruction is told, with [`References::recent`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "there is nothing else in a model")]
+pub enum Meaning {
+    /// References of its operand with this number.
+    Operand(usize),
+    /// That it is in another line than the one before it.
+    Line,
+    /// It is a conditional branch.
+    Conditional,
+    /// It is an indirect branch.
+    Indirect,
+}
+
 /// What becomes of them.
 pub trait Sink: Send {
     /// What comes from here on is this thread's.
@@ -125,6 +159,16 @@ pub trait Sink: Send {
     }
     /// A thread executed a block, or the beginning of one.
     fn executed(&mut self, thread: Thread, executed: &Executed<'_>);
+    /// With [`References::recent`]: gives what instruction `at` of a block does a number, by which it is told from then
+    /// on, of any thread; asked for again when it was forgotten. `None`: there is nothing like that.
+    fn number(&mut self, code: &Code, at: usize, what: Meaning) -> Option<u32> {
+        let _ = (code, at, what);
+        None
+    }
+    /// With [`References::recent`]: what the thread did next, as far as it has numbers. All of the batch is to be taken.
+    fn batch(&mut self, thread: Thread, batch: &mut Batch<'_>) {
+        let _ = (thread, batch);
+    }
     /// With [`References::filtered`], where there are no addresses to keep [`Line`]s: instruction `at` of a block made a
     /// reference, of its operand with this number. `hint`: what the sink left there for this operand, if it comes soon
     /// enough; `u32::MAX` at first.
@@ -160,6 +204,8 @@ pub trait Sink: Send {
     fn taken(&mut self, thread: Thread, code: &Code, at: usize, times: u64) {
         let _ = (thread, code, at, times);
     }
+    /// The run has ended, and everything was told.
+    fn finished(&mut self) {}
     /// A thread has ended, and all that it noted was told.
     fn ended(&mut self, thread: Thread) {
         let _ = thread;
@@ -174,6 +220,10 @@ pub struct References {
     sink: Arc<Mutex<dyn Sink>>,
     pub(super) allocations: bool,
     pub(super) filtered: bool,
+    pub(super) recent: Option<Sets>,
+    pub(super) branches: bool,
+    pub(super) alone: bool,
+    pub(super) whole: bool,
 }
 
 impl References {
@@ -183,6 +233,10 @@ impl References {
             sink,
             allocations: false,
             filtered: false,
+            recent: None,
+            branches: true,
+            alone: false,
+            whole: false,
         }
     }
 
@@ -193,6 +247,30 @@ impl References {
     #[must_use]
     pub fn filtered(mut self, on: bool) -> Self {
         self.filtered = on;
+        self
+    }
+
+    /// With [`References::filtered`], for a model whose first levels of data and instructions replace the least recently
+    /// used line of a set: references to the line of data that the thread used last in its set (of 64 bytes), and
+    /// instructions in such a line, are not told; others, and branches, are ([`Sink::batch`]; not [`Sink::taken`]). `alone`:
+    /// nothing but this is wanted.
+    #[must_use]
+    pub fn recent(mut self, levels: Option<Levels>, alone: bool) -> Self {
+        self.recent = levels.map(|levels| Sets {
+            data: levels.data_sets,
+            code: levels.code_sets,
+            code_bits: levels.code_line.trailing_zeros(),
+        });
+        self.branches = levels.is_none_or(|levels| levels.branches);
+        self.alone = alone && levels.is_some();
+        self
+    }
+
+    /// With [`super::Options::regions`], all of the run is collected as one part all the same: so references can be
+    /// filtered.
+    #[must_use]
+    pub fn whole(mut self, on: bool) -> Self {
+        self.whole = on;
         self
     }
 

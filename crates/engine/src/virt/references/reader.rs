@@ -1,5 +1,6 @@
 //! The thread that reads the rings.
 
+use super::batch::Numbers;
 use super::code::{Executed, left};
 use super::codes::Codes;
 use super::filtered::{Resolved, none_resolved};
@@ -113,6 +114,10 @@ pub(super) struct Rings<'a> {
     ahead: Vec<(Thread, Heap)>,
     /// What is known to add nothing is left out.
     pub(super) filtered: bool,
+    /// What the model has to know is told.
+    pub(super) recent: bool,
+    /// Numbers of what the model's records mean.
+    pub(super) numbers: Numbers,
     /// What references' records mean, by their first words.
     pub(super) resolved: Box<[Resolved]>,
     /// Room for a block's words.
@@ -129,6 +134,7 @@ pub(super) struct Rings<'a> {
 
 fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
     let filtered = shared.header().options & option::FILTERED != 0;
+    let recent = shared.header().options & option::RECENT != 0;
     let mut rings = Rings {
         shared,
         sink,
@@ -140,6 +146,8 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
         several: false,
         ahead: Vec::new(),
         filtered,
+        recent,
+        numbers: Numbers::new(recent),
         resolved: filtered.then(none_resolved).unwrap_or_default(),
         words: Vec::new(),
         pools: HashMap::new(),
@@ -157,10 +165,12 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
                 rings.all_shadows();
                 rings.count();
             }
+            let sink = &sink.sink;
+            let finished = || sink.lock().unwrap_or_else(PoisonError::into_inner);
+            finished().finished();
             let lost = shared.header().rings.lost.load(Ordering::Acquire) + rings.lost;
             if lost != 0 {
-                let mut sink = sink.sink.lock().unwrap_or_else(PoisonError::into_inner);
-                sink.lost(lost);
+                finished().lost(lost);
             }
             return;
         }

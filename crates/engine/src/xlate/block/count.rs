@@ -174,7 +174,10 @@ impl Builder<'_, '_> {
     /// without instructions.
     pub(super) fn taken_at_end(&mut self) -> Option<Added> {
         let counter = self.config.counter?;
-        self.config.noting.and_then(|noting| noting.filter)?;
+        let filter = self.config.noting.and_then(|noting| noting.filter)?;
+        if filter.recent.is_some() {
+            return None;
+        }
         let end = self.count as u8;
         let place = self.block.parts.get_mut(self.block.part_count)?;
         *place = Part {

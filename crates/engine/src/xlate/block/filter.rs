@@ -5,8 +5,13 @@ use super::{Builder, Item, record};
 use crate::layout::COUNTERS;
 use crate::xlate::decode::prefix;
 use crate::xlate::emit::{Buffer, RAX, reaches};
-use crate::xlate::known::{At, Does, Filter, Literal, Record, Simple, simple};
+use crate::xlate::known::{At, Does, Filter, Literal, Record, Shadow, Simple, simple};
+use crate::xlate::levels::{LINE_BITS, Recent};
+use crate::xlate::recent::TABLE;
 use crate::xlate::references::{Noting, Words};
+
+/// Registers for a reference's address.
+const FREE: [u8; 5] = [1, 2, 3, 6, 7];
 
 impl Builder<'_, '_> {
     /// In front of an instruction.
@@ -21,6 +26,8 @@ impl Builder<'_, '_> {
             Some(references) => {
                 for one in references.iter().flatten() {
                     self.look_up(item, at, one, &words, (noting, filter));
+                    self.record(here, record::HEAD);
+                    here = self.hot.here();
                 }
             }
             None => {
@@ -28,9 +35,9 @@ impl Builder<'_, '_> {
                 self.record(here, 0);
                 here = self.hot.here();
                 self.note_words(item, noting, false);
+                self.record(here, record::HEAD);
             }
         }
-        self.record(here, record::HEAD);
     }
 
     /// Looks a reference up.
@@ -44,12 +51,13 @@ impl Builder<'_, '_> {
     ) {
         let offsets = self.config.offsets;
         let live = self.live.get(at).is_none_or(|&live| live != 0);
-        // Neither RAX, where flags are kept, nor RBP and RSP, which have longer forms.
-        let mut free = [1u8, 2, 3, 6, 7]
-            .into_iter()
+        // Neither RAX, where flags are kept, nor RBP and RSP, which have longer forms. In turn: each comes back from memory,
+        // and the next to take it away waits for that.
+        let mut free = (0..FREE.len())
+            .filter_map(|turn| FREE.get((turn + at) % FREE.len()).copied())
             .filter(|register| words.before().all(|other| other != *register));
         let (address, other) = (free.next().unwrap_or(1), free.next().unwrap_or(2));
-        let needs_other = item.insn.has(prefix::FS);
+        let needs_other = item.insn.has(prefix::FS) || filter.recent.is_some();
         self.hot.store_gs(offsets.spill_2, address);
         if needs_other {
             self.hot.store_gs(offsets.spill, other);
@@ -60,7 +68,7 @@ impl Builder<'_, '_> {
             self.hot.flags_to_rax();
         }
         let cold = self.cold.here();
-        self.ask(one, address, filter, cold);
+        self.ask(one, (address, other), filter, cold);
         let back = self.hot.here();
         if live {
             self.hot.flags_from_rax();
@@ -107,22 +115,60 @@ impl Builder<'_, '_> {
         );
     }
 
-    /// Goes to `cold` unless the shadow of what `address` leads to says all that there is to say.
-    fn ask(&mut self, one: &Simple, address: u8, filter: &Filter, cold: u64) {
-        let hot = &mut *self.hot;
-        let jump = |hot: &mut Buffer<'_>, opcode: &[u8]| {
-            hot.put(opcode);
-            let end = hot.here() + 4;
-            hot.put(&(cold.wrapping_sub(end) as u32).to_le_bytes());
-        };
-        if !filter.has_shadow {
-            return jump(hot, &[0xe9]);
+    /// Goes to `cold` unless it is known that what `address` leads to adds nothing; `other` is free where a model asks.
+    fn ask(&mut self, one: &Simple, (address, other): (u8, u8), filter: &Filter, cold: u64) {
+        if filter.state == Shadow::Absent {
+            self.hot.put(&[0xe9]);
+            return self.jumps_to(cold);
         }
         if one.size > 1 {
             // test address8, size-1; jnz cold
-            hot.put(&[0x40, 0xf6, 0xc0 | address, one.size - 1]);
-            jump(hot, &[0x0f, 0x85]);
+            self.hot
+                .put(&[0x40, 0xf6, 0xc0 | address, one.size - 1, 0x0f, 0x85]);
+            self.jumps_to(cold);
         }
+        match &filter.recent {
+            None => self.ask_shadow(one, address, filter, cold),
+            Some(recent) => {
+                if filter.state == Shadow::Present {
+                    self.hot.move_register(other, address);
+                    self.ask_shadow(one, other, filter, cold);
+                }
+                self.ask_recent((address, other), recent, cold);
+            }
+        }
+    }
+
+    /// Behind the opcode of a jump.
+    pub(super) fn jumps_to(&mut self, cold: u64) {
+        let end = self.hot.here() + 4;
+        self.hot.put(&(cold.wrapping_sub(end) as u32).to_le_bytes());
+    }
+
+    /// Goes to `cold` unless its line is the one in its set that was used last.
+    fn ask_recent(&mut self, (address, other): (u8, u8), recent: &Recent, cold: u64) {
+        let hot = &mut *self.hot;
+        // shr address, bits; mov other32, address32
+        hot.put(&[0x48, 0xc1, 0xe8 | address, LINE_BITS as u8]);
+        hot.put(&[0x89, 0xc0 | address << 3 | other]);
+        // and other32, mask
+        match i8::try_from(recent.mask) {
+            Ok(mask) => hot.put(&[0x83, 0xe0 | other, mask as u8]),
+            Err(_) => {
+                hot.put(&[0x81, 0xe0 | other]);
+                hot.put(&recent.mask.to_le_bytes());
+            }
+        }
+        // cmp gs:[other*8+table], address; jne cold
+        hot.put(&[0x65, 0x48, 0x39, 0x04 | address << 3, 0xc5 | other << 3]);
+        hot.put(&(TABLE as u32).to_le_bytes());
+        hot.put(&[0x0f, 0x85]);
+        self.jumps_to(cold);
+    }
+
+    /// Goes to `cold` unless the shadow of what `address` leads to says all that there is to say.
+    fn ask_shadow(&mut self, one: &Simple, address: u8, filter: &Filter, cold: u64) {
+        let hot = &mut *self.hot;
         // shr address, 3; add address, gs:[shadow]
         hot.put(&[0x48, 0xc1, 0xe8 | address, 3]);
         hot.put(&[0x65, 0x48, 0x03, 0x04 | address << 3, 0x25]);
@@ -130,8 +176,8 @@ impl Builder<'_, '_> {
         let bits = one.bits();
         if one.size <= 8 && one.does != Does::Modify {
             // test byte [address], bits; jz cold
-            hot.put(&[0xf6, address, bits]);
-            return jump(hot, &[0x0f, 0x84]);
+            hot.put(&[0xf6, address, bits, 0x0f, 0x84]);
+            return self.jumps_to(cold);
         }
         let form = address << 3 | address;
         match one.size {
@@ -147,22 +193,23 @@ impl Builder<'_, '_> {
         let bytes = u32::from(one.size / 8).max(1);
         let each = (0..bytes).fold(0, |all, at| all | u32::from(bits) << (8 * at));
         hot.put(&each.to_le_bytes());
-        jump(hot, &[0x0f, 0x85]);
+        hot.put(&[0x0f, 0x85]);
+        self.jumps_to(cold);
     }
 
-    fn counter_at(&self) -> u32 {
+    pub(super) fn counter_at(&self) -> u32 {
         COUNTERS + 8 * self.config.counter.unwrap_or(0)
     }
 
     /// `lea register, [literal]; mov gs:[…], register`: the literal is so far behind the first of them. (A move has nine
     /// bytes, a jump eight.)
-    fn say_literal(&mut self, register: u8, filter: &Filter, distance: u32) {
+    pub(super) fn say_literal(&mut self, register: u8, filter: &Filter, distance: u32) {
         self.cold.put(&[0x48, 0x8d, 0x05 | register << 3]);
         self.cold.put(&distance.to_le_bytes());
         self.cold.store_gs(filter.literal, register);
     }
 
-    fn literal(&mut self, literal: Literal, back: u64, again: u64) {
+    pub(super) fn literal(&mut self, literal: Literal, back: u64, again: u64) {
         let here = self.cold.here();
         self.cold.put(&literal.record.to_le_bytes());
         self.cold

@@ -82,8 +82,14 @@ impl Builder<'_, '_> {
         self.noted = 1;
     }
 
+    /// Notes what instruction `at` references, in front of it; returns where it begins.
+    pub(super) fn noted(&mut self, item: &Item, at: usize) -> u64 {
+        self.note(item, at);
+        self.hot.here()
+    }
+
     /// In front of instruction `at`: the registers of its addresses.
-    pub(super) fn note(&mut self, item: &Item, at: usize) {
+    fn note(&mut self, item: &Item, at: usize) {
         let Some(noting) = self.config.noting else {
             return;
         };

@@ -200,9 +200,11 @@ impl Builder<'_, '_> {
         self.hot.put(head);
         let displacement = self.hot.here();
         self.hot.put(&[0]);
+        self.note_way(self.count.saturating_sub(1), false);
         self.exit_jmp(item.next());
         let taken = self.hot.here().wrapping_sub(displacement + 1) as u8;
         self.hot.patch8(displacement, taken);
+        self.note_way(self.count.saturating_sub(1), true);
         if let Some(taken) = self.taken_at_end() {
             count_keeping(self.hot, &self.config.offsets, taken, flag::ALL);
         }
@@ -212,6 +214,7 @@ impl Builder<'_, '_> {
     /// A jump or call through memory, or a register without a table.
     fn by_memory(&mut self, item: &Item) {
         self.load_target(item);
+        self.note_target(SCRATCH);
         if item.insn.kind == Kind::CallInd {
             self.push(item.next());
             self.note_call(None);
@@ -225,6 +228,9 @@ impl Builder<'_, '_> {
     /// table. Whoever arrives knows what RCX held: it is the address of the block.
     fn by_register(&mut self, item: &Item, reg: u8, counted: bool, total: Added) {
         let offsets = self.config.offsets;
+        let here = self.hot.here();
+        self.note_target(reg);
+        self.record(here, 0);
         let here = self.hot.here();
         if item.insn.kind == Kind::CallInd {
             self.push(item.next());

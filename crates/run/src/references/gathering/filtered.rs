@@ -1,11 +1,34 @@
 //! Where what is known to add nothing is not told: references that may add something, and executions at the end.
 
 use super::super::lines::Lines;
+use super::super::modelled::Modelled;
 use super::super::site::Site;
 use super::{Gathering, Wanted};
 use std::ops::Range;
-use truecount_engine::virt::references::{Code, Executed, Lies, Line, Thread};
-use truecount_memory::{Kind, LINE, Moment};
+use truecount_engine::virt::references::{Code, Executed, Levels, Lies, Line, MOST_SETS, Thread};
+use truecount_memory::{Beside, BesideMisses, Kind, LINE, Moment, Prefetch};
+
+/// A thread's model, and where what is beside its first and last levels is counted.
+struct Model<'a> {
+    modelled: &'a mut Modelled,
+    beside: &'a mut BesideMisses,
+    /// There are levels between those.
+    levels: bool,
+}
+
+impl Model<'_> {
+    /// Something is met.
+    #[inline]
+    fn meets<R>(self, what: impl FnOnce(&mut Modelled) -> R) -> R {
+        if !self.levels {
+            return what(self.modelled);
+        }
+        let before = self.modelled.caches.beside;
+        let result = what(self.modelled);
+        self.beside.add_since(&before, &self.modelled.caches.beside);
+        result
+    }
+}
 
 impl Gathering {
     /// A block of the thread whose turn it is, and the lines that it may touch.
@@ -15,7 +38,9 @@ impl Gathering {
         let table = self.tables.get_mut(now.table)?;
         let space = self.spaces.get_mut(now.space)?;
         let site = table.sites.place(code.number as usize)?;
-        let site = site.get_or_insert_with(|| Box::new(Site::new(code, None, true)));
+        let model = self.wanted.model.as_ref();
+        let branches = !self.wanted.without_branches;
+        let site = site.get_or_insert_with(|| Box::new(Site::new(code, model, branches)));
         let touched = Lines {
             touched: &mut space.touched,
             heap: self.wanted.data.then_some(&mut space.allocated.heap),
@@ -40,8 +65,81 @@ impl Gathering {
             sharing,
             locality,
             paths,
+            one_part: _,
         } = &self.wanted;
-        *facts && model.is_none() && !sharing && !locality && !paths
+        let modelled = self.levels().is_some();
+        let wanted = if model.is_some() { modelled } else { *facts };
+        wanted && !sharing && !locality && !paths
+    }
+
+    /// See [`Wanted::one_part`].
+    pub(in crate::references) fn is_one_part(&self) -> bool {
+        self.wanted.one_part
+    }
+
+    /// Nothing is wanted but the model.
+    pub(in crate::references) fn is_alone(&self) -> bool {
+        !self.wanted.facts
+    }
+
+    /// The model's first levels, if a reference to the line that was used last in its set changes nothing in the model,
+    /// nor in what else is wanted.
+    pub(in crate::references) fn levels(&self) -> Option<Levels> {
+        /// Bytes of the longest reference that the engine looks up.
+        const LONGEST: u32 = 32;
+        let Wanted {
+            model,
+            beside,
+            without_branches,
+            ..
+        } = &self.wanted;
+        let Beside {
+            l2,
+            tlb,
+            itlb,
+            prefetch,
+            predictor: _,
+        } = beside;
+        let machine = model.as_ref()?;
+        let caches = [machine.i1, machine.d1, machine.ll];
+        let mut caches = caches.into_iter().chain(*l2);
+        // (Longer references are fed to the model as if they were as long as a line.)
+        let looked = machine.d1.line == LINE as u32 && caches.all(|cache| cache.line >= LONGEST);
+        let ordered = tlb.is_some() || itlb.is_some() || *prefetch != Prefetch::None;
+        let sets = |sets: u64| u32::try_from(sets).ok().filter(|sets| *sets <= MOST_SETS);
+        let levels = Levels {
+            data_sets: sets(machine.d1.sets())?,
+            code_sets: sets(machine.i1.sets())?,
+            code_line: machine.i1.line,
+            branches: !without_branches,
+        };
+        (looked && !ordered).then_some(levels)
+    }
+
+    /// The same, and the thread's model.
+    #[inline]
+    fn modelled_site(&mut self, code: &Code) -> Option<(&mut Site, Option<Lines<'_>>, Model<'_>)> {
+        let now = self.threads.get_mut(self.now)?;
+        let table = self.tables.get_mut(now.table)?;
+        let space = self.spaces.get_mut(now.space)?;
+        let site = table.sites.place(code.number as usize)?;
+        let model = self.wanted.model.as_ref();
+        let branches = !self.wanted.without_branches;
+        let site = site.get_or_insert_with(|| Box::new(Site::new(code, model, branches)));
+        let touched = self.wanted.facts.then_some(Lines {
+            touched: &mut space.touched,
+            heap: self.wanted.data.then_some(&mut space.allocated.heap),
+            when: Moment {
+                time: now.time,
+                thread: now.thread.slot,
+            },
+        });
+        let model = Model {
+            modelled: now.modelled.as_mut()?,
+            beside: &mut table.beside,
+            levels: self.wanted.beside.l2.is_some(),
+        };
+        Some((site, touched, model))
     }
 
     /// An operand of an instruction referenced an address.
@@ -104,8 +202,14 @@ impl Gathering {
 
     /// An instruction made its references.
     pub(super) fn references(&mut self, executed: &Executed<'_>, at: usize) {
-        if let Some((site, mut touched)) = self.site_of(executed.code) {
-            site.references(executed, at, &mut touched);
+        if self.wanted.model.is_none() {
+            if let Some((site, mut touched)) = self.site_of(executed.code) {
+                site.references(executed, at, Some(&mut touched), None);
+            }
+        } else if let Some((site, mut touched, model)) = self.modelled_site(executed.code) {
+            model.meets(|modelled| {
+                site.references(executed, at, touched.as_mut(), Some(modelled));
+            });
         }
     }
 
@@ -125,6 +229,10 @@ impl Gathering {
 
     /// A conditional branch was taken so often.
     pub(super) fn count_taken(&mut self, thread: Thread, code: &Code, at: usize, times: u64) {
+        // (The model was told.)
+        if self.wanted.model.is_some() {
+            return;
+        }
         self.now = self.number(thread);
         if let Some((site, _)) = self.site_of(code) {
             site.taken(at, times);

@@ -1,0 +1,104 @@
+//! What a model has to know, as it comes: rings of `xlate::recent`, most of whose records are looked up quickly.
+
+use crate::xlate::known::Record;
+use crate::xlate::references::MARK;
+
+/// Bits of the number of places.
+const PLACES: u32 = 15;
+/// Spreads records over them (2⁶⁴ by the golden ratio).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The number that a sink gave a record's meaning.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Place {
+    /// The record, without what it says beside its meaning; 0: none.
+    key: u64,
+    number: u32,
+}
+
+/// Numbers by record.
+pub(super) struct Numbers(Box<[Place]>);
+
+impl Numbers {
+    pub(super) fn new(wanted: bool) -> Self {
+        let many = if wanted { 1 << PLACES } else { 0 };
+        Self(vec![Place::default(); many].into_boxed_slice())
+    }
+
+    pub(super) fn set(&mut self, key: u64, number: u32) {
+        let place = key.wrapping_mul(SPREAD) >> (64 - PLACES);
+        if let Some(place) = self.0.get_mut(place as usize) {
+            *place = Place { key, number };
+        }
+    }
+}
+
+/// What a record says: of what the sink gave this number ([`super::Sink::number`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "there is nothing else in a model")]
+pub enum Next {
+    /// A reference to this address.
+    Reference(u32, u64),
+    /// A conditional branch; whether it was taken.
+    Branch(u32, bool),
+    /// An indirect branch, and where it went.
+    Jump(u32, u64),
+    /// An instruction in another line.
+    Fetch(u32),
+}
+
+/// Records behind each other.
+pub struct Batch<'a> {
+    pub(super) rest: &'a [u64],
+    numbers: &'a [Place],
+}
+
+impl std::fmt::Debug for Batch<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batch").finish_non_exhaustive()
+    }
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(rest: &'a [u64], numbers: &'a Numbers) -> Self {
+        let numbers = &*numbers.0;
+        Self { rest, numbers }
+    }
+}
+
+impl Iterator for Batch<'_> {
+    type Item = Next;
+
+    /// The next one; `None`: there is none, or something else comes before.
+    #[inline]
+    fn next(&mut self) -> Option<Next> {
+        let (&word, behind) = self.rest.split_first()?;
+        // A conditional branch says beside its meaning whether it was taken.
+        let conditional = Record::is_conditional(word);
+        let key = if conditional {
+            word & !Record::TAKEN_BIT
+        } else {
+            word
+        };
+        let place = key.wrapping_mul(SPREAD) >> (64 - PLACES);
+        let place = self.numbers.get(place as usize)?;
+        if place.key != key || word & MARK != 0 {
+            return None;
+        }
+        let number = place.number;
+        if conditional {
+            self.rest = behind;
+            return Some(Next::Branch(number, word & Record::TAKEN_BIT != 0));
+        }
+        if Record::is_fetch(word) {
+            self.rest = behind;
+            return Some(Next::Fetch(number));
+        }
+        let (&value, behind) = behind.split_first()?;
+        self.rest = behind;
+        Some(match Record::is_indirect(word) {
+            true => Next::Jump(number, value),
+            false => Next::Reference(number, value),
+        })
+    }
+}

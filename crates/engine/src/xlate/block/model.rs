@@ -1,0 +1,199 @@
+//! Code that notes what a model of caches and branch predictors has to know beside references: see
+//! [`crate::xlate::recent`]. Flags and registers stay.
+
+use super::{Builder, Item};
+use crate::xlate::decode::Kind;
+use crate::xlate::emit::RCX;
+use crate::xlate::known::{Filter, Literal, Record};
+use crate::xlate::levels::Recent;
+use crate::xlate::recent::CODE_TABLE;
+use crate::xlate::references::Noting;
+
+const RDX: u8 = 2;
+const RBX: u8 = 3;
+
+impl Builder<'_, '_> {
+    /// Notes, in front of an instruction, its lines, and whether it is a branch that is taken; returns where what comes
+    /// then begins.
+    pub(super) fn modelled(&mut self, item: &Item, at: usize) -> u64 {
+        self.model(item, at);
+        self.hot.here()
+    }
+
+    fn model(&mut self, item: &Item, at: usize) {
+        let Some(noting) = &self.config.noting else {
+            return;
+        };
+        let Some(filter) = &noting.filter else { return };
+        let Some(recent) = &filter.recent else { return };
+        let line = |address: u64| address >> recent.code_bits;
+        let end = item.pc.wrapping_add(u64::from(item.insn.len.max(1)) - 1);
+        let before = at
+            .checked_sub(1)
+            .and_then(|before| self.item(before))
+            .map(|before| line(before.next().wrapping_sub(1)));
+        if before != Some(line(item.pc)) || line(item.pc) != line(end) {
+            let here = self.hot.here();
+            let record = Record::fetch(noting.described, at);
+            self.look_at_lines(record, at, [line(item.pc), line(end)], (filter, recent));
+            self.record(here, 0);
+        }
+        if item.insn.kind == Kind::Jcc && recent.branches {
+            let here = self.hot.here();
+            let record = Record::conditional(noting.described, at);
+            self.note_branch(record, Some(item.insn.opcode & 15), (noting, filter));
+            self.record(here, 0);
+        }
+    }
+
+    /// Goes to the runtime unless an instruction's lines are those in their sets that were used last.
+    fn look_at_lines(
+        &mut self,
+        record: Record,
+        at: usize,
+        lines: [u64; 2],
+        (filter, recent): (&Filter, &Recent),
+    ) {
+        let offsets = self.config.offsets;
+        let live = self.live.get(at).is_none_or(|&live| live != 0);
+        if live {
+            self.hot.store_gs(filter.spill, 0);
+            self.hot.flags_to_rax();
+        }
+        let cold = self.cold.here();
+        let many = if lines[0] == lines[1] { 1 } else { 2 };
+        for line in lines.into_iter().take(many) {
+            let set = line as u32 & recent.code_mask;
+            for half in 0..2u32 {
+                // cmp dword gs:[the set's line], half of the number; jne cold
+                self.hot.put(&[0x65, 0x81, 0x3c, 0x25]);
+                let place = CODE_TABLE as u32 + 8 * set + 4 * half;
+                self.hot.put(&place.to_le_bytes());
+                self.hot.put(&((line >> (32 * half)) as u32).to_le_bytes());
+                self.hot.put(&[0x0f, 0x85]);
+                self.jumps_to(cold);
+            }
+        }
+        let back = self.hot.here();
+        if live {
+            self.hot.flags_from_rax();
+            self.hot.load_gs(filter.spill, 0);
+        }
+        self.cold.store_gs(offsets.spill_2, RCX);
+        self.say_literal(RCX, filter, 9 + 9 + 8);
+        self.cold.load_gs(offsets.spill_2, RCX);
+        let again = self.cold.here();
+        self.cold.jump_gs(recent.vector_code);
+        self.literal(
+            Literal {
+                record: record.0,
+                ..Literal::default()
+            },
+            back,
+            again,
+        );
+        for line in lines {
+            self.cold.put(&line.to_le_bytes());
+        }
+    }
+
+    /// Notes a conditional branch; `condition`: the low four bits of its opcode, none: it is taken, or not, as the record
+    /// says.
+    fn note_branch(
+        &mut self,
+        record: Record,
+        condition: Option<u8>,
+        (noting, filter): (&Noting, &Filter),
+    ) {
+        self.begin_words(RCX, record, noting);
+        if let Some(condition) = condition {
+            // setcc byte gs:[rcx*8+ring+which]
+            self.hot.put(&[0x65, 0x0f, 0x90 | condition, 0x04, 0xcd]);
+            self.hot.put(&(noting.ring + Record::TAKEN).to_le_bytes());
+        }
+        self.end_words(RCX, 1, (noting, filter));
+    }
+
+    /// A conditional branch that has no condition of flags alone goes this way.
+    pub(super) fn note_way(&mut self, at: usize, taken: bool) {
+        let Some(noting) = self.config.noting else {
+            return;
+        };
+        let Some(filter) = noting.filter else { return };
+        if filter.recent.is_some_and(|recent| recent.branches) {
+            let record = Record::conditional(noting.described, at).0;
+            let record = Record(record | u64::from(taken) << (8 * Record::TAKEN));
+            self.note_branch(record, None, (&noting, &filter));
+        }
+    }
+
+    /// Notes that the block's last instruction goes where a register leads.
+    pub(super) fn note_target(&mut self, register: u8) {
+        let Some(noting) = self.config.noting else {
+            return;
+        };
+        let Some(filter) = noting.filter else { return };
+        if !filter.recent.is_some_and(|recent| recent.branches) {
+            return;
+        }
+        let pointer = if register == RDX { RBX } else { RDX };
+        let record = Record::indirect(noting.described, self.count.saturating_sub(1));
+        self.begin_words(pointer, record, &noting);
+        // mov gs:[pointer*8+ring+8], register
+        self.hot.put(&[
+            0x65,
+            0x48 | (register >> 3) << 2,
+            0x89,
+            0x04 | (register & 7) << 3,
+            0xc5 | pointer << 3,
+        ]);
+        self.hot.put(&(noting.ring + 8).to_le_bytes());
+        self.end_words(pointer, 2, (&noting, &filter));
+    }
+
+    /// A record's first word; the pointer to it has come in place of a register's value.
+    fn begin_words(&mut self, pointer: u8, record: Record, noting: &Noting) {
+        self.hot.store_gs(self.config.offsets.spill_2, pointer);
+        self.hot.load_gs32(noting.position, pointer);
+        for half in 0..2u32 {
+            // mov dword gs:[pointer*8+ring+4*half], half of it
+            self.hot.put(&[0x65, 0xc7, 0x04, 0xc5 | pointer << 3]);
+            self.hot.put(&(noting.ring + 4 * half).to_le_bytes());
+            self.hot
+                .put(&((record.0 >> (32 * half)) as u32).to_le_bytes());
+        }
+    }
+
+    /// Behind a record of so many words: whether there is room for the next one.
+    fn end_words(&mut self, pointer: u8, words: u8, (noting, filter): (&Noting, &Filter)) {
+        let offsets = self.config.offsets;
+        let Some(recent) = filter.recent else { return };
+        // lea pointer, [pointer+words]; mov gs:[position], pointer
+        self.hot.put(&[0x8d, 0x40 | pointer << 3 | pointer, words]);
+        self.hot.put(&[0x65, 0x89, 0x04 | pointer << 3, 0x25]);
+        self.hot.put(&noting.position.to_le_bytes());
+        // movzx pointer, bits 8 to 15 of it
+        self.hot
+            .put(&[0x0f, 0xb6, 0xc0 | pointer << 3 | (4 + pointer)]);
+        // xchg rcx, pointer
+        let exchange = [0x48, 0x87, 0xc8 | pointer];
+        if pointer != RCX {
+            self.hot.put(&exchange);
+        }
+        let cold = self.cold.here();
+        // jrcxz +2; jmp +5; jmp cold
+        self.hot.put(&[0xe3, 2, 0xeb, 5, 0xe9]);
+        self.jumps_to(cold);
+        if pointer != RCX {
+            self.hot.put(&exchange);
+            self.cold.put(&exchange);
+        }
+        self.hot.load_gs(offsets.spill_2, pointer);
+        let back = self.hot.here();
+        self.say_literal(pointer, filter, 9 + 9 + 8);
+        self.cold.load_gs(offsets.spill_2, pointer);
+        let again = self.cold.here();
+        self.cold.jump_gs(recent.vector_ring);
+        self.literal(Literal::default(), back, again);
+    }
+}

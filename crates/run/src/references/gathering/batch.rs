@@ -1,0 +1,121 @@
+//! What a model has to know, as the engine tells it: where references to lines that were used last are left out.
+
+use super::super::lines::Lines;
+use super::super::site::{Site, Told};
+use super::Gathering;
+use truecount_engine::virt::references::{Batch, Code, Meaning, Next};
+use truecount_memory::{By, Level, Moment};
+
+/// Something that the engine tells by its number.
+pub(super) struct Number {
+    told: Told,
+    /// Number of its block …
+    block: u32,
+    /// … and of its step there.
+    step: u32,
+}
+
+impl Gathering {
+    /// Gives what an instruction does a number.
+    pub(super) fn give_number(&mut self, code: &Code, at: usize, what: Meaning) -> Option<u32> {
+        let now = self.threads.get(self.now)?;
+        let table = self.tables.get_mut(now.table)?;
+        let site = table.sites.place(code.number as usize)?;
+        let model = self.wanted.model.as_ref();
+        let branches = !self.wanted.without_branches;
+        let site = site.get_or_insert_with(|| Box::new(Site::new(code, model, branches)));
+        let (step, told) = site.told(at, what)?;
+        let (block, step) = (code.number, step as u32);
+        let next = self.numbers.len() as u32;
+        let number = *self.numbered.entry((block, step)).or_insert(next);
+        if number == next {
+            self.numbers.push(Number { told, block, step });
+        }
+        Some(number)
+    }
+
+    /// What the thread whose turn it is did next.
+    pub(super) fn take(&mut self, batch: &mut Batch<'_>) {
+        let Some(now) = self.threads.get_mut(self.now) else {
+            return;
+        };
+        let (Some(table), Some(space), Some(modelled), false) = (
+            self.tables.get_mut(now.table),
+            self.spaces.get_mut(now.space),
+            now.modelled.as_mut(),
+            now.off,
+        ) else {
+            return batch.for_each(drop);
+        };
+        if table.met.len() < self.numbers.len() {
+            table.met.resize(self.numbers.len(), [0; 2]);
+        }
+        let mut touched = self.wanted.facts.then_some(Lines {
+            touched: &mut space.touched,
+            heap: self.wanted.data.then_some(&mut space.allocated.heap),
+            when: Moment {
+                time: now.time,
+                thread: now.thread.slot,
+            },
+        });
+        let before = modelled.caches.beside;
+        for next in batch {
+            let (Next::Reference(number, _)
+            | Next::Branch(number, _)
+            | Next::Jump(number, _)
+            | Next::Fetch(number)) = next;
+            let number = number as usize;
+            let (Some(Number { told, .. }), Some([first, last])) =
+                (self.numbers.get(number), table.met.get_mut(number))
+            else {
+                self.lost += 1;
+                continue;
+            };
+            match next {
+                Next::Branch(_, taken) => {
+                    *first += u64::from(taken);
+                    *last += u64::from(modelled.branches.conditional(told.pc, taken));
+                }
+                Next::Jump(_, target) => {
+                    *first += 1;
+                    *last += u64::from(modelled.branches.indirect(told.pc, target));
+                }
+                Next::Reference(_, address) => {
+                    let by = By {
+                        pc: told.pc,
+                        operand: told.operand,
+                    };
+                    let level = modelled.caches.meet_data(address, told.size, by);
+                    if level != Level::First {
+                        *first += 1;
+                        *last += u64::from(level == Level::Memory);
+                        if let Some(touched) = &mut touched {
+                            touched.missed(address, level == Level::Memory);
+                        }
+                    }
+                }
+                Next::Fetch(_) => {
+                    let level = modelled.caches.meet_fetch(told.pc, told.size);
+                    *first += u64::from(level != Level::First);
+                    *last += u64::from(level == Level::Memory);
+                }
+            }
+        }
+        table.beside.add_since(&before, &modelled.caches.beside);
+    }
+
+    /// What was told by numbers goes to the blocks.
+    pub(super) fn spread(&mut self) {
+        for table in &mut self.tables {
+            for (number, met) in self.numbers.iter().zip(std::mem::take(&mut table.met)) {
+                if met == [0; 2] {
+                    continue;
+                }
+                let site = table.sites.place(number.block as usize);
+                let site = site.and_then(Option::as_mut);
+                let known = site.is_some_and(|site| site.adds(number.step as usize, met));
+                self.lost += u32::from(!known);
+            }
+        }
+    }
+}

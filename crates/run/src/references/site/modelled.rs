@@ -1,0 +1,142 @@
+//! What a model makes of a block: of all that it did, or of what changes something in the model.
+
+use super::super::costs::place;
+use super::super::lines::Lines;
+use super::super::modelled::{Modelled, misses};
+use super::super::step::{Found, Known, Step, What, is_taken, touch};
+use super::{Site, by};
+use truecount_engine::virt::references::{Executed, Meaning};
+use truecount_memory::Level;
+
+/// Something that an instruction does, as the model has to know it.
+#[derive(Clone, Copy)]
+pub(in crate::references) struct Told {
+    /// Address of the instruction.
+    pub(in crate::references) pc: u64,
+    /// Bytes.
+    pub(in crate::references) size: u32,
+    /// Number of its operand.
+    pub(in crate::references) operand: u8,
+}
+
+impl Site {
+    /// References and branches whose number follows from how much of the block was executed.
+    fn counted_steps(&self, executed: &Executed<'_>, model: &mut Modelled) {
+        if executed.done == self.instructions.len() {
+            for &(place, times) in &self.always {
+                model.meets(place, times);
+            }
+        } else {
+            let done = |step: &&Step| usize::from(step.at) < executed.done;
+            for place in self.steps.iter().filter(done).filter_map(Step::counted) {
+                model.meets(place, 1);
+            }
+        }
+    }
+
+    /// What the model has to know of something that an instruction does, and the number of its step.
+    pub(in crate::references) fn told(&self, at: usize, what: Meaning) -> Option<(usize, Told)> {
+        let wanted = match what {
+            Meaning::Operand(operand) => {
+                let step = self.step_of(at, operand)?;
+                return Some((step, self.told_of(step)?));
+            }
+            Meaning::Line => What::Fetch,
+            Meaning::Conditional => What::Conditional,
+            Meaning::Indirect => What::Indirect,
+        };
+        let mut steps = self.steps.iter();
+        let step = steps.position(|step| step.what == wanted && usize::from(step.at) == at)?;
+        Some((step, self.told_of(step)?))
+    }
+
+    fn told_of(&self, step: usize) -> Option<Told> {
+        let step = self.steps.get(step)?;
+        Some(Told {
+            pc: self.instructions.get(usize::from(step.at))?.pc,
+            size: step.size,
+            operand: step.operand,
+        })
+    }
+
+    /// What was counted of a step elsewhere. `false`: there is none.
+    pub(in crate::references) fn adds(&mut self, step: usize, [first, last]: [u64; 2]) -> bool {
+        let found = self.found.get_mut(step);
+        found.is_some_and(|found| {
+            found.first += first;
+            found.last += last;
+            true
+        })
+    }
+
+    pub(super) fn model(
+        &mut self,
+        executed: &Executed<'_>,
+        mut touched: Option<Lines<'_>>,
+        model: &mut Modelled,
+    ) {
+        let reached = executed.reached();
+        self.counted_steps(executed, model);
+        for at in 0..self.steps.len() {
+            let (Some(step), Some(found)) = (self.steps.get_mut(at), self.found.get_mut(at)) else {
+                return;
+            };
+            if usize::from(step.at) >= reached {
+                return;
+            }
+            match step.what {
+                What::Data => {
+                    let address = executed.at(&step.form);
+                    let by = by(&self.instructions, step);
+                    let level = model.caches.meet_data(address, step.size, by);
+                    found.met(level);
+                    model.meet(misses(step.kind), level);
+                    if let Some(touched) = &mut touched {
+                        touch(step, found, address, touched);
+                        if level != Level::First {
+                            touched.missed(address, level == Level::Memory);
+                        }
+                    }
+                }
+                What::Fetch => fetch(step, found, model),
+                What::General => self.general(at, executed, touched.as_mut(), Some(model)),
+                What::Conditional | What::Indirect => {
+                    branch(step, found, &self.instructions, executed, model);
+                }
+                What::Rest => {}
+            }
+        }
+    }
+}
+
+fn fetch(step: &Step, found: &mut Found, model: &mut Modelled) {
+    if let Some(level) = model.fetch(step.form.displacement, step.size) {
+        found.met(level);
+        model.meet(place::FETCH_L1, level);
+    }
+}
+
+fn branch(
+    step: &Step,
+    found: &mut Found,
+    instructions: &[Known],
+    executed: &Executed<'_>,
+    model: &mut Modelled,
+) {
+    let pc = instructions.get(usize::from(step.at));
+    let pc = pc.map_or(0, |known| known.pc);
+    if step.what == What::Conditional {
+        let taken = is_taken(step, executed);
+        found.first += u64::from(taken);
+        let wrong = model.branches.conditional(pc, taken);
+        found.last += u64::from(wrong);
+        model.meets(place::CONDITIONAL_WRONG, u64::from(wrong));
+        return;
+    }
+    found.first += 1;
+    if let Some(next) = executed.next {
+        let wrong = model.branches.indirect(pc, next);
+        found.last += u64::from(wrong);
+        model.meets(place::INDIRECT_WRONG, u64::from(wrong));
+    }
+}
