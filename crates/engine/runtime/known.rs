@@ -5,7 +5,6 @@
 use crate::block::Block;
 use crate::entry::address;
 use crate::layout::{COUNTERS, Context, REGION, RING, option};
-use crate::recent;
 use crate::slots;
 use crate::xlate::decode::{MAX_LEN, decode};
 use crate::xlate::known::{
@@ -314,7 +313,7 @@ pub fn filter() -> Option<Filter> {
             0 => Shadow::Absent,
             _ => Shadow::Present,
         },
-        recent: recent::recent(),
+        recent: None,
         vector_note: offset_of!(Context, noted.known.vector_note) as u32,
         vector_room: offset_of!(Context, noted.known.vector_room) as u32,
         reads_fs: options & option::READS_FS != 0,
@@ -353,8 +352,8 @@ pub fn on() -> bool {
 }
 
 /// The address of the block that a record names.
-fn described_pc(record: Record) -> Option<u64> {
-    let offset = record.described() * 8;
+pub fn described_pc(described: u64) -> Option<u64> {
+    let offset = described * 8;
     let slot = offset.checked_div(REGION)? as u32;
     // SAFETY: a description of this process', which is never taken away; slot 0 has none.
     (slot != 0)
@@ -385,10 +384,16 @@ fn words_of(block: &Block, done: u16) -> Option<Words> {
 }
 
 /// Instruction `done` of `block` was noted and not executed: what was noted is cancelled. `registers`: those of the
-/// instruction, if it is one that repeats and may have been interrupted in its middle.
-pub fn unfinished(context: &Context, block: &Block, done: u16, registers: Option<&[u64; 16]>) {
+/// instruction, if it is one that repeats and may have been interrupted in its middle. Whether its words are noted, and
+/// not its references.
+pub fn unfinished(
+    context: &mut Context,
+    block: &Block,
+    done: u16,
+    registers: Option<&[u64; 16]>,
+) -> bool {
     if context.probing != 0 {
-        return;
+        return false;
     }
     // Marks may have been written since.
     let marks = match context.noted.marked == context.noted.position {
@@ -398,20 +403,20 @@ pub fn unfinished(context: &Context, block: &Block, done: u16, registers: Option
     let this = context.this;
     let mut end = context.noted.position.wrapping_sub(marks);
     let is_ours = |record: Record| {
-        described_pc(record) == Some(block.pc) && record.number() == usize::from(done)
+        described_pc(record.described()) == Some(block.pc) && record.number() == usize::from(done)
     };
     let start = context.noted.filled.load(Relaxed) % CHUNKS * CHUNK + APART;
     if let Some(words) = words_of(block, done) {
         // An instruction's record: nothing else of this thread's is behind it.
         let long = words.len() as u32 + 1;
         if end < start + long {
-            return;
+            return true;
         }
         let head = word(context, end - long);
         // SAFETY: words of the thread's ring.
         let record = Record(unsafe { head.read() });
         if !is_ours(record) || record.is() != Some(Is::Instruction(words.len())) {
-            return;
+            return true;
         }
         let repeats = words.after().next().is_some_and(|register| register < 16);
         let flag = match registers.filter(|_| repeats) {
@@ -428,22 +433,7 @@ pub fn unfinished(context: &Context, block: &Block, done: u16, registers: Option
         };
         // SAFETY: as above.
         unsafe { head.write(record.0 | flag) };
-        return;
-    }
-    if recent::on() {
-        // What was looked up and not done: the model is not told, and has another line in front.
-        while end >= start + 2 {
-            let head = word(context, end - 2);
-            // SAFETY: words of the thread's ring.
-            let record = Record(unsafe { head.read() });
-            if !matches!(record.is(), Some(Is::Reference(_))) || !is_ours(record) {
-                break;
-            }
-            // SAFETY: as above.
-            unsafe { head.write(record.0 | Record::CANCELLED) };
-            recent::forget(context);
-            end -= 2;
-        }
+        return true;
     }
     // Its references: those that were entered by this execution of the block.
     // SAFETY: the thread's own counter.
@@ -453,22 +443,22 @@ pub fn unfinished(context: &Context, block: &Block, done: u16, registers: Option
     };
     let known = &context.noted.known;
     if counter != known.seen {
-        return;
+        return false;
     }
     for back in 1..=known.since.min(2) {
         let place = (known.since - back) as usize % 2;
         let Some(made) = known.made.get(place) else {
-            return;
+            return false;
         };
         let record = made.record.load(Relaxed);
         if record == 0 || !is_ours(Record(record)) {
-            return;
+            return false;
         }
         made.record.store(0, Relaxed);
         if made.many == 0 {
             // It is in the ring.
             if end < start + 2 {
-                return;
+                return false;
             }
             let head = (this + RING + u64::from(end - 2) * 8) as *mut u64;
             // SAFETY: words of the thread's ring.
@@ -478,6 +468,7 @@ pub fn unfinished(context: &Context, block: &Block, done: u16, registers: Option
         }
         take_back(this, made);
     }
+    false
 }
 
 /// What was entered was not done.

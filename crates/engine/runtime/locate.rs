@@ -8,6 +8,7 @@ use crate::known;
 use crate::layout::Context;
 use crate::machine;
 use crate::own_memory::{NOWHERE, in_code};
+use crate::recent;
 use crate::references;
 use crate::xlate::block::record;
 use crate::xlate::block::{far_register, implied_base};
@@ -40,9 +41,9 @@ pub fn locate(context: &mut Context, frame: &mut Ucontext, fault: bool) -> Found
     if rip == address(entry::rt_unmasked) && !fault {
         if matches!(
             context.exit_kind,
-            entry::kind::CALL | entry::kind::RETURN | entry::kind::JUMP
+            entry::kind::CALL | entry::kind::RETURN | entry::kind::JUMP | entry::kind::NO_ROOM
         ) {
-            return Found::Between; // in the middle of the branch
+            return Found::Between; // in the middle of the branch, or in front of a reference
         }
         frame.set_registers(&context.regs);
         frame.eflags = context.rflags;
@@ -84,7 +85,7 @@ pub fn uncount_call(context: &Context) {
     references::left(context, &block, block.insns.saturating_sub(1));
 }
 
-fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: bool) -> Found {
+fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault: bool) -> Found {
     let mut engine = engine::lock();
     let Engine { cache, pages, .. } = &mut *engine;
     let Some(number) = cache.block_at(rip) else {
@@ -144,7 +145,9 @@ fn locate_in_block(context: &Context, frame: &mut Ucontext, rip: u64, fault: boo
             if known::on() && noted {
                 let registers = frame.registers();
                 let registers = (length != 0).then_some(&registers);
-                known::unfinished(context, &block, done, registers);
+                if !known::unfinished(context, &block, done, registers) {
+                    recent::take_back(context, block.pc, done);
+                }
             }
             counts::correct(context, &block, done, counted);
             if noted && !known::on() {

@@ -3,15 +3,17 @@
 //! instruction.
 
 use crate::entry::{address, kind};
+use crate::known::{described_pc, word};
 use crate::layout::{Context, RING, option};
 use crate::slots;
-use crate::xlate::known::{Literal, Record};
-use crate::xlate::levels::{LINE_BITS, Recent};
+use crate::xlate::known::{Is, Literal, Record};
+use crate::xlate::levels::{LINE_BITS, Model, Recent};
 use crate::xlate::recent::{CODE_TABLE, Lines, TABLE};
-use crate::xlate::references::{APART, CHUNK};
+use crate::xlate::references::{APART, CHUNK, CHUNKS};
 use core::arch::global_asm;
 use core::mem::{offset_of, size_of};
 use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
 
 unsafe extern "C" {
     fn rt_recent();
@@ -215,6 +217,42 @@ pub fn prepare(context: &mut Context) {
 pub fn forget(context: &Context) {
     if let Some(recent) = recent() {
         empty(context.this + TABLE, recent.mask);
+    }
+}
+
+/// Instruction `done` of the block at `pc` was noted and not executed, or is going to be once more: what was noted of it
+/// last was not.
+pub fn take_back(context: &mut Context, pc: u64, done: u16) {
+    // (Behind marks nothing can be taken away.)
+    if !on() || context.noted.marked == context.noted.position {
+        return;
+    }
+    let start = context.noted.filled.load(Relaxed) % CHUNKS * CHUNK + APART;
+    let is_this = |described: u64, number: usize| {
+        number == usize::from(done) && described_pc(described) == Some(pc)
+    };
+    loop {
+        let position = context.noted.position;
+        let back = |words: u32| {
+            let at = position.checked_sub(words).filter(|&at| at >= start);
+            // SAFETY: a word of the thread's ring.
+            at.map(|at| Record(unsafe { word(context, at).read() }))
+        };
+        let branch = back(1).and_then(Record::model);
+        if let Some((Model::Conditional(_), described, number)) = branch
+            && is_this(described, number)
+        {
+            context.noted.position = position - 1;
+            continue;
+        }
+        let Some(reference) = back(2) else { return };
+        if !matches!(reference.is(), Some(Is::Reference(_)))
+            || !is_this(reference.described(), reference.number())
+        {
+            return;
+        }
+        context.noted.position = position - 2;
+        forget(context);
     }
 }
 

@@ -19,6 +19,7 @@ use crate::snapshot::Piece;
 use crate::syscall_table as nr;
 use crate::xlate::block;
 use crate::xlate::decode::{Kind, MAX_LEN, decode};
+use crate::xlate::known::Filter;
 use crate::xlate::references::{
     ABSOLUTE, APART, CHUNK, CHUNKS, INTERRUPTED, MARK, NODE, Noting, Words,
 };
@@ -132,7 +133,10 @@ pub fn next() -> Option<Noting> {
     if place.slot == 0 || place.used + LONGEST > REGION {
         place.begin();
     }
-    let filter = known::filter();
+    let filter = known::filter().map(|filter| Filter {
+        recent: recent::recent(),
+        ..filter
+    });
     let described = match (known::on(), place.first) {
         (true, _) => place.offset() / 8,
         (_, true) => place.used / 8,

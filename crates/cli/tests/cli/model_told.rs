@@ -1,7 +1,7 @@
 //! What the engine does not tell the model changes nothing in it: all is as where every reference is told.
 
 use crate::memory::built;
-use crate::support::{json, virtual_pmu};
+use crate::support::{code, json, run, stderr, virtual_pmu};
 
 /// Every fact and everything modelled, of `--model` alone, and where the order of references is asked for, too: then all
 /// of them are told.
@@ -255,4 +255,54 @@ int main(void) {
 #[test]
 fn threads() {
     check(THREADS, &["-O1", "-pthread"], true);
+}
+
+/// A timer's signals, which arrive anywhere, and most often where the ring has no room: what is computed in between, and
+/// how often branches are taken, stays as it is.
+const SIGNALS: &str = r#"
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+static volatile long arrived;
+static void handler(int signal) { (void)signal; arrived++; }
+int main(void) {
+    struct sigaction action = { .sa_handler = handler };
+    sigaction(SIGALRM, &action, 0);
+    struct itimerval timer = { { 0, 300 }, { 0, 300 } };
+    setitimer(ITIMER_REAL, &timer, 0);
+    static unsigned long room[4096];
+    unsigned long x = 1, sum = 0;
+    for (long i = 0; i < 3000000 || arrived < 300; i++) {
+        if (i >= 3000000) continue;
+        x = x * 6364136223846793005ul + 1442695040888963407ul;
+        room[x >> 52] += i;
+        if (x & 0x100000000) x ^= room[i & 4095];
+    }
+    timer = (struct itimerval){ { 0, 0 }, { 0, 0 } };
+    setitimer(ITIMER_REAL, &timer, 0);
+    for (int i = 0; i < 4096; i++) sum ^= room[i] * i;
+    printf("%lx %lx\n", x, sum);
+    return 0;
+}
+"#;
+
+#[test]
+fn signals_change_nothing() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = built(directory.path(), SIGNALS, &["-O2"]) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let natively = std::process::Command::new(program).output().unwrap();
+    for options in [&["--memory"][..], &["--model"], &["--model", "--locality"]] {
+        let mut arguments = vec!["run"];
+        arguments.extend(options);
+        arguments.extend(["--", program]);
+        let output = run(&arguments);
+        assert_eq!(code(&output), 0, "{options:?}: {}", stderr(&output));
+        assert_eq!(output.stdout, natively.stdout, "{options:?}");
+    }
 }

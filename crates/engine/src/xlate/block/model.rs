@@ -1,7 +1,7 @@
 //! Code that notes what a model of caches and branch predictors has to know beside references: see
 //! [`crate::xlate::recent`]. Flags and registers stay.
 
-use super::{Builder, Item};
+use super::{Builder, Item, record};
 use crate::xlate::decode::Kind;
 use crate::xlate::emit::RCX;
 use crate::xlate::known::{Filter, Literal, Record};
@@ -34,15 +34,15 @@ impl Builder<'_, '_> {
             .map(|before| line(before.next().wrapping_sub(1)));
         if before != Some(line(item.pc)) || line(item.pc) != line(end) {
             let here = self.hot.here();
-            let record = Record::fetch(noting.described, at);
-            self.look_at_lines(record, at, [line(item.pc), line(end)], (filter, recent));
+            let fetch = Record::fetch(noting.described, at);
+            self.look_at_lines(fetch, at, [line(item.pc), line(end)], (filter, recent));
             self.record(here, 0);
         }
         if item.insn.kind == Kind::Jcc && recent.branches {
             let here = self.hot.here();
-            let record = Record::conditional(noting.described, at);
-            self.note_branch(record, Some(item.insn.opcode & 15), (noting, filter));
-            self.record(here, 0);
+            let branch = Record::conditional(noting.described, at);
+            self.note_branch(branch, Some(item.insn.opcode & 15), (noting, filter));
+            self.record(here, record::HEAD);
         }
     }
 
