@@ -24,6 +24,9 @@ pub const TABLE: u64 = known::DIRECTORY + (64 << 10);
 /// … and that of instructions.
 pub const CODE_TABLE: u64 = TABLE + 8 * SETS as u64;
 
+/// Bytes of both.
+pub const BYTES: u64 = 2 * 8 * SETS as u64;
+
 const _: () = assert!(CODE_TABLE + 8 * SETS as u64 <= known::PIECES);
 
 /// What cold code says of instructions in another line: behind their [`known::Literal`].

@@ -35,8 +35,8 @@ struct Table {
     /// What is done here is no part of the profile.
     dropped: bool,
     sites: Sites,
-    /// By what has a number: misses of the first level and of the last, branches taken and predicted wrongly.
-    met: Vec<[u64; 2]>,
+    /// By the numbers of what the engine tells.
+    met: Vec<batch::Met>,
     /// What the model has beside Cachegrind's caches missed here.
     beside: BesideMisses,
 }

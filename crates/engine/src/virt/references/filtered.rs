@@ -97,6 +97,7 @@ impl Rings<'_> {
                 self.lost += 1;
                 return;
             };
+            // (As a whole: what has a number is taken from the batch then.)
             if self.recent && head & Record::CANCELLED == 0 && self.number(record, sink).is_some() {
                 continue;
             }

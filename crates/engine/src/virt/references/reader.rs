@@ -11,6 +11,7 @@ use crate::virt::context::MappedBytes;
 use crate::virt::futex;
 use crate::virt::shared::Shared;
 use crate::xlate::known;
+use crate::xlate::recent;
 use crate::xlate::references::{APART, CHUNK, CHUNKS, MARK, RING as RING_WORDS, described};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -223,6 +224,10 @@ impl Rings<'_> {
                     let table = known::LIES_BYTES as usize;
                     self.shared.release(slot, known::AT, table);
                     self.over.insert(memory);
+                }
+                if self.recent {
+                    self.shared
+                        .release(slot, recent::TABLE, recent::BYTES as usize);
                 }
                 self.done.insert(slot);
             } else if !ending {

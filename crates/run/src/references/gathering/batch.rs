@@ -6,6 +6,15 @@ use super::Gathering;
 use truecount_engine::virt::references::{Batch, Code, Meaning, Next};
 use truecount_memory::{By, Level, Moment};
 
+/// What something with a number came to in a table's blocks.
+pub(super) struct Met {
+    told: Told,
+    /// Misses of the first level; branches: taken …
+    first: u64,
+    /// … and of the last; predicted wrongly.
+    last: u64,
+}
+
 /// Something that the engine tells by its number.
 pub(super) struct Number {
     told: Told,
@@ -47,9 +56,13 @@ impl Gathering {
         ) else {
             return batch.for_each(drop);
         };
-        if table.met.len() < self.numbers.len() {
-            table.met.resize(self.numbers.len(), [0; 2]);
-        }
+        // (Beside what is counted, so that one place is looked at.)
+        let new = self.numbers.iter().skip(table.met.len());
+        table.met.extend(new.map(|number| Met {
+            told: number.told,
+            first: 0,
+            last: 0,
+        }));
         let mut touched = self.wanted.facts.then_some(Lines {
             touched: &mut space.touched,
             heap: self.wanted.data.then_some(&mut space.allocated.heap),
@@ -64,10 +77,7 @@ impl Gathering {
             | Next::Branch(number, _)
             | Next::Jump(number, _)
             | Next::Fetch(number)) = next;
-            let number = number as usize;
-            let (Some(Number { told, .. }), Some([first, last])) =
-                (self.numbers.get(number), table.met.get_mut(number))
-            else {
+            let Some(Met { told, first, last }) = table.met.get_mut(number as usize) else {
                 self.lost += 1;
                 continue;
             };
@@ -108,6 +118,7 @@ impl Gathering {
     pub(super) fn spread(&mut self) {
         for table in &mut self.tables {
             for (number, met) in self.numbers.iter().zip(std::mem::take(&mut table.met)) {
+                let met = [met.first, met.last];
                 if met == [0; 2] {
                     continue;
                 }
