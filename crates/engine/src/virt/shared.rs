@@ -386,14 +386,15 @@ fn references(options: &super::Options) -> u32 {
     // SAFETY: reads the auxiliary vector.
     let reads_fs = unsafe { libc::getauxval(libc::AT_HWCAP2) } & FSGSBASE != 0;
     let bit = |on, bit| if on { bit } else { 0 };
+    let recent = recent(options).is_some();
     option::REFERENCES
         | bit(reads_fs, option::READS_FS)
         | bit(wide_masks(), option::WIDE_MASKS)
         | bit(references.allocations, option::ALLOCATIONS)
         | bit(filtered(options), option::FILTERED)
-        | bit(recent(options).is_some(), option::RECENT)
-        | bit(references.alone, option::MODEL_ALONE)
-        | bit(!references.branches, option::NO_BRANCHES)
+        | bit(recent, option::RECENT)
+        | bit(recent && references.alone, option::MODEL_ALONE)
+        | bit(recent && !references.branches, option::NO_BRANCHES)
 }
 
 /// What is known to add nothing is left out.
