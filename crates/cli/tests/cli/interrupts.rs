@@ -3,6 +3,7 @@
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::pty::Pty;
@@ -11,8 +12,17 @@ use crate::support::{has_signal, truecount, until, virtual_pmu};
 /// From the moment that signals are waited for: before the first round, in warm-up, in a measurement, late in it.
 const MOMENTS: [u64; 10] = [0, 5, 10, 20, 50, 100, 200, 400, 800, 1500];
 
-/// What a command may take after Ctrl-C, beside the time in which it would run and others have the CPUs.
-const SOON: Duration = Duration::from_secs(1);
+/// What a command may take after Ctrl-C, beside the time in which it would run and others have the CPUs: a second, or on a
+/// slow machine twice what a whole short run takes, which works out as much at its end.
+fn soon() -> Duration {
+    static SOON: OnceLock<Duration> = OnceLock::new();
+    *SOON.get_or_init(|| {
+        let begun = Instant::now();
+        let short = truecount(&["run", "--functions", "--", "true"]).output();
+        assert!(short.is_ok(), "{short:?}");
+        (2 * begun.elapsed()).clamp(Duration::from_secs(1), Duration::from_secs(5))
+    })
+}
 
 /// Then it is killed; without Ctrl-C each command takes minutes.
 const NEVER: Duration = Duration::from_secs(60);
@@ -296,7 +306,7 @@ fn interrupted(
     let shown: String = text.chars().take(400).collect();
     // What `latency` starts here may have got as far as ending by itself.
     let by_itself = long.line.starts_with("latency") && output.status.code() == Some(0);
-    let wrong = if took >= SOON {
+    let wrong = if took >= soon() {
         Some(format!(
             "{what}: goes on for {took:?} ({all:?} with the waits for a CPU)"
         ))
@@ -320,12 +330,12 @@ fn interrupted_soon(
     let mut all: Vec<_> = Vec::new();
     for _ in 0..TRIES {
         let (took, wrong) = interrupted(long, number, moment, directory);
-        if took < SOON {
+        if took < soon() {
             return (took, wrong);
         }
         all.extend(wrong);
     }
-    (SOON, Some(all.join("\n")))
+    (soon(), Some(all.join("\n")))
 }
 
 /// A promise of results where there are none.
@@ -368,7 +378,7 @@ pub(crate) fn all_end(commands: &[&Long], directory: &Path) {
                     .collect()
             });
             for (long, (mut took, mut trouble)) in ends {
-                if took >= SOON {
+                if took >= soon() {
                     (took, trouble) = interrupted_soon(long, number, moment, directory);
                 }
                 if took > slowest.0 {
