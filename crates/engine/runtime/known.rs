@@ -257,6 +257,16 @@ pub fn word(context: &Context, number: u32) -> *mut u64 {
     (context.this + RING + u64::from(number) * 8) as *mut u64
 }
 
+/// Whether no record begins where the next word of the ring is: there is no room for one (`xlate::references`).
+pub fn is_full(context: &Context) -> bool {
+    (context.noted.position / APART).is_multiple_of(CHUNK / APART)
+}
+
+/// The routine for room in the ring alone.
+pub fn room() -> u64 {
+    address(rt_room)
+}
+
 /// Where the routines are.
 pub fn range() -> Range<u64> {
     address(rt_note)..address(rt_note_end)
@@ -387,7 +397,7 @@ fn words_of(block: &Block, done: u16) -> Option<Words> {
 /// instruction, if it is one that repeats and may have been interrupted in its middle. Whether its words are noted, and
 /// not its references.
 pub fn unfinished(
-    context: &mut Context,
+    context: &Context,
     block: &Block,
     done: u16,
     registers: Option<&[u64; 16]>,

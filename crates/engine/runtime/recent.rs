@@ -3,7 +3,7 @@
 //! instruction.
 
 use crate::entry::{address, kind};
-use crate::known::{described_pc, word};
+use crate::known::{self, described_pc, word};
 use crate::layout::{Context, RING, option};
 use crate::slots;
 use crate::xlate::known::{Is, Literal, Record};
@@ -19,7 +19,6 @@ unsafe extern "C" {
     fn rt_recent();
     fn rt_recent_code();
     fn rt_forget();
-    fn rt_ring();
     fn rt_recent_end();
 }
 
@@ -124,32 +123,14 @@ global_asm!(
     // What is referenced now is not known here: nothing is in front, and there is to be room. Flags stay.
     ".globl rt_forget",
     "rt_forget:",
-    "mov gs:[{spill}+8], rbx",
-    "mov gs:[{spill}+16], rcx",
+    "mov gs:[{spill}], rcx",
     "mov ecx, gs:[{mask}]",
     "5: mov qword ptr gs:[rcx*8+{table}], 0",
     "jrcxz 6f",
     "lea ecx, [rcx-1]",
     "jmp 5b",
-    // Only room is wanted, and flags stay.
-    ".globl rt_ring",
-    "rt_ring:",
-    "mov gs:[{spill}+8], rbx",
-    "mov gs:[{spill}+16], rcx",
-    "6: mov ecx, gs:[{position}]",
-    "movzx ecx, ch",
-    "jrcxz 7f",
-    "mov rbx, gs:[{literal}]",
-    "movsxd rcx, dword ptr [rbx+{back}]",
-    "lea rcx, [rcx+rbx]",
-    "mov gs:[{resume}], rcx",
-    "mov rbx, gs:[{spill}+8]",
-    "mov rcx, gs:[{spill}+16]",
-    "jmp qword ptr gs:[{resume}]",
-    "7: mov rbx, gs:[{spill}+8]",
-    "mov rcx, gs:[{spill}+16]",
-    "mov dword ptr gs:[{kind}], {no_room}",
-    "jmp rt_save",
+    "6: mov rcx, gs:[{spill}]",
+    "jmp rt_room",
     ".globl rt_recent_end",
     "rt_recent_end:",
     ".popsection",
@@ -207,7 +188,7 @@ pub fn prepare(context: &mut Context) {
     (known.mask, known.code_mask) = (recent.mask, recent.code_mask);
     known.vector_room = address(rt_forget);
     known.vector_code = address(rt_recent_code);
-    known.vector_ring = address(rt_ring);
+    known.vector_ring = known::room();
     if slots::header().options & option::MODEL_ALONE != 0 {
         known.vector_note = address(rt_recent);
     }
@@ -238,17 +219,26 @@ pub fn take_back(context: &mut Context, pc: u64, done: u16) {
             // SAFETY: a word of the thread's ring.
             at.map(|at| Record(unsafe { word(context, at).read() }))
         };
-        let branch = back(1).and_then(Record::model);
+        let (last, before) = (back(1), back(2));
+        let branch = last.and_then(Record::model);
         if let Some((Model::Conditional(_), described, number)) = branch
             && is_this(described, number)
         {
             context.noted.position = position - 1;
             continue;
         }
-        let Some(reference) = back(2) else { return };
-        if !matches!(reference.is(), Some(Is::Reference(_)))
-            || !is_this(reference.described(), reference.number())
+        let branch = before.and_then(Record::model);
+        if let Some((Model::Indirect, described, number)) = branch
+            && is_this(described, number)
         {
+            context.noted.position = position - 2;
+            continue;
+        }
+        let is_reference = |record: &Record| matches!(record.is(), Some(Is::Reference(_)));
+        let Some(reference) = before.filter(is_reference) else {
+            return;
+        };
+        if !is_this(reference.described(), reference.number()) {
             return;
         }
         context.noted.position = position - 2;
@@ -269,9 +259,4 @@ fn empty(table: u64, mask: u32) {
         // SAFETY: the thread's own table.
         unsafe { ((table + set * 8) as *mut u64).write(0) };
     }
-}
-
-/// Whether the ring has no room for a record.
-pub fn is_full(context: &Context) -> bool {
-    (context.noted.position / APART).is_multiple_of(CHUNK / APART)
 }

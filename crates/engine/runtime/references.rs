@@ -251,7 +251,7 @@ pub fn mark(context: &mut Context, mark: u64) {
         context.noted.position = APART;
     }
     // Where no block begins there is room for some marks, but not for any number.
-    if (context.noted.position / APART).is_multiple_of(CHUNK / APART) {
+    if known::is_full(context) {
         publish(context);
     }
     // SAFETY: a word of the thread's ring, which is as long as its parts and `APART` more.

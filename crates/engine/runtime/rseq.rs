@@ -35,6 +35,10 @@ pub fn start(allowed: bool) {
         | option::REQUESTS
         | option::REFERENCES
         | option::ALLOCATIONS
+        | option::FILTERED
+        | option::RECENT
+        | option::MODEL_ALONE
+        | option::NO_BRANCHES
         | option::READS_FS
         | option::WIDE_MASKS;
     SERVED.store(allowed && slots::header().options & !native == 0, Relaxed);

@@ -5,7 +5,6 @@ use crate::known::{self, MORE, lies_of, pages_of, word};
 use crate::layout::{Context, option, state as slot_state};
 use crate::lock::Mutex;
 use crate::own_memory;
-use crate::recent;
 use crate::references;
 use crate::slots::{self, slot};
 use crate::sys;
@@ -14,7 +13,6 @@ use crate::xlate::known::{
     DIRECTORY, Is, Lies, Literal, OWN_PIECES, PAGE_BITS, PIECE, PIECE_BITS, PIECES, POOL,
     POOL_DIRECTORY, POOL_PIECES, Record, SHADOW,
 };
-use crate::xlate::references::{APART, CHUNK};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Bytes of the bits of its pages.
@@ -180,16 +178,13 @@ pub fn come_again(context: &mut Context) {
 }
 
 fn make_room(context: &mut Context, literal: &Literal) {
-    if recent::on() && recent::is_full(context) {
+    if known::is_full(context) {
         references::publish(context);
     }
     let (first, shadow) = (context.noted.known.address, context.noted.known.shadow);
     let is_reference = matches!(Record(literal.record).is(), Some(Is::Reference(_)));
     let last = first.wrapping_add(u64::from(literal.size.max(1)) - 1);
     if !is_reference || shadow == 0 || (first | last) >> 47 != 0 {
-        if !recent::on() {
-            references::publish(context);
-        }
         return;
     }
     provide(context, first);
@@ -216,7 +211,7 @@ fn make_room(context: &mut Context, literal: &Literal) {
 /// Says in the ring how references lie.
 fn say_lies(context: &mut Context, lies: Lies) {
     // (Where no record begins: see `references::mark`.)
-    if (context.noted.position / APART).is_multiple_of(CHUNK / APART) {
+    if known::is_full(context) {
         references::publish(context);
     }
     let words = [

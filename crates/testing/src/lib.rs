@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod programs;
 #[cfg(feature = "schemas")]
 pub mod schemas;
 

@@ -2,6 +2,7 @@
 
 use crate::memory::built;
 use crate::support::{code, json, run, stderr, virtual_pmu};
+use truecount_testing::programs::{FAULTS, REFERENCES};
 
 /// Every fact and everything modelled, of `--model` alone, and where the order of references is asked for, too: then all
 /// of them are told.
@@ -9,7 +10,8 @@ fn same(program: &str, model: &[&str], threads: bool) {
     let run = |more: &[&str]| {
         let mut arguments = vec!["run", "--json", "--reproducible"];
         arguments.extend(model.iter().chain(more).copied());
-        arguments.extend(["--", program]);
+        // (With an argument, a child of the one that forks becomes the program once more.)
+        arguments.extend(["--", program, "again"]);
         let mut memory = json(&arguments)["memory"].take();
         memory.as_object_mut().unwrap().remove("locality");
         memory
@@ -47,52 +49,10 @@ fn check(source: &str, arguments: &[&str], threads: bool, models: &[&[&str]]) {
     }
 }
 
-/// References of all sizes and alignments, repeated and not, with flags alive; recursion; pointers to functions.
-const PLAIN: &str = r#"
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-static char room[1 << 16];
-struct packed { char c; int i; long l; double d; } __attribute__((packed));
-static struct packed many[100];
-static int one(int n) { return n + 1; }
-static int two(int n) { return n ^ 3; }
-static int (*volatile functions[])(int) = { one, two, two, one, two };
-__attribute__((noinline)) static int sum(int n) { return n ? n + sum(n - 1) : 0; }
-int main(void) {
-    long total = 0;
-    for (int i = 0; i < 1 << 16; i += 3) room[i] = i;
-    for (int i = 0; i < 100; i++) { many[i].i += i; many[i].l = i; many[i].d *= 2; total += many[i].c; }
-    for (int i = 0; i < 500; i++) total += functions[i * 7 % 5](i);
-    for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < 60; i++) total += sum(i) + room[i * 1000];
-        memmove(room + 1, room, 10000 + round);
-        memset(room + 7, round, 3333);
-        total += strlen(room + 13);
-        for (uint64_t *at = (uint64_t *)(room + round); at < (uint64_t *)(room + 9000); at++) *at += total;
-        char *blocks[64];
-        for (int i = 0; i < 64; i++) blocks[i] = memset(malloc(i * 40 + 1), i, i * 40 + 1);
-        for (int i = 0; i < 64; i++) { total += blocks[i][i]; free(blocks[i]); }
-    }
-    uint64_t low = 0, high = 0, a[64];
-    for (int i = 0; i < 64; i++) a[i] = -1ull - i;
-    for (int i = 0; i + 1 < 64; i += 2)
-        __asm__ volatile(
-            "addq (%2), %0; movq %0, 8(%2); movq (%2), %%rax; movq %%rax, (%2); adcq 8(%2), %1"
-            : "+r"(low), "+r"(high) : "r"(a + i) : "rax", "memory", "cc");
-    for (int i = 0; i < 9; i++) {
-        char *from = room + i * 64, *to = room + 5000;
-        long n = 100 * i;
-        __asm__ volatile("rep movsb" : "+S"(from), "+D"(to), "+c"(n) : : "memory");
-    }
-    return (total + high + low) == 12345;
-}
-"#;
-
 #[test]
 fn plain() {
-    check(PLAIN, &["-O1"], false, &MODELS);
-    check(PLAIN, &["-O3", "-static"], false, &MODELS[..1]);
+    check(REFERENCES, &["-O1"], false, &MODELS);
+    check(REFERENCES, &["-O3", "-static"], false, &MODELS[..1]);
 }
 
 /// Branches without flags, indirect ones by each sort of operand, instructions across lines, flags alive all along.
@@ -170,51 +130,6 @@ __attribute__((naked, noreturn)) void _start(void) {
 fn branches() {
     check(BRANCHES, &["-O1", "-nostdlib", "-static"], false, &MODELS);
 }
-
-/// What faults and is made again, what is never made, handlers in between; a fork, and another program.
-const FAULTS: &str = r#"
-#define _GNU_SOURCE
-#include <setjmp.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-static char *p;
-static sigjmp_buf back;
-static volatile int leaves;
-static void segv(int signal, siginfo_t *info, void *context) {
-    (void)signal; (void)context;
-    char *page = (char *)((long)info->si_addr & ~4095L);
-    if (leaves) siglongjmp(back, 1);
-    mprotect(page, 4096, PROT_READ | PROT_WRITE);
-}
-int main(int argc, char **argv) {
-    struct sigaction action = { .sa_sigaction = segv, .sa_flags = SA_SIGINFO | SA_NODEFER };
-    sigaction(SIGSEGV, &action, 0);
-    p = mmap(0, 64 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    for (int i = 0; i < 16; i++) p[i * 4096 + 5] = i;
-    for (int i = 0; i < 8; i++) { mprotect(p + i * 4096, 4096, PROT_READ); p[i * 4096 + 5] += i; }
-    leaves = 1;
-    for (volatile int i = 20; i < 40; i++)
-        if (!sigsetjmp(back, 1)) *(volatile int *)(p + i * 4096 + 64 * (i & 7)) = 3;
-    for (volatile int i = 0; i < 3; i++)
-        if (!sigsetjmp(back, 1)) {
-            char *to = p + 15 * 4096 + 4000, *from = p + 1000;
-            long n = 300;
-            __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
-        }
-    if (!fork()) {
-        for (int i = 5000; i < 60000; i += 97) p[i] ^= i;
-        if (argc == 1) execl(argv[0], argv[0], "again", (char *)0);
-        _exit(0);
-    }
-    int status;
-    wait(&status);
-    return 0;
-}
-"#;
 
 #[test]
 fn faults_and_processes() {
@@ -302,4 +217,54 @@ fn signals_change_nothing() {
         assert_eq!(code(&output), 0, "{option}: {}", stderr(&output));
         assert_eq!(output.stdout, natively.stdout, "{option}");
     }
+}
+
+/// 50,000 stores of a repeated instruction, and as many in a loop; with an argument Cachegrind is asked to stop in front of
+/// them, and to start behind.
+const OFF: &str = r#"
+static char room[100000];
+static unsigned long arguments[6];
+static void request(unsigned long which) {
+    unsigned long result = 0;
+    arguments[0] = which;
+    __asm__ volatile(
+        "rol $3, %%rdi; rol $13, %%rdi; rol $61, %%rdi; rol $51, %%rdi; xchg %%rbx, %%rbx"
+        : "+d"(result) : "a"(arguments) : "memory", "cc");
+}
+int main(int argc, char **argv) {
+    (void)argv;
+    char *to = room;
+    long n = 50000;
+    if (argc > 1) request(0x43470001);
+    __asm__ volatile("rep stosb" : "+D"(to), "+c"(n) : "a"(0) : "memory");
+    for (int i = 0; i < 50000; i++) room[i] += i;
+    if (argc > 1) request(0x43470000);
+    return 0;
+}
+"#;
+
+#[test]
+fn what_is_not_counted_is_not_modelled() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = built(directory.path(), OFF, &["-O1", "-static"]) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let references = |words: &[&str]| -> u64 {
+        let tool = ["valgrind", "--tool=cachegrind", "--cache-sim=yes"];
+        let plain = ["--cachegrind-out-file=/dev/null", program];
+        let output = run(&[&tool[..], &plain, words].concat());
+        let text = stderr(&output);
+        assert_eq!(code(&output), 0, "{text}");
+        let line = text.lines().find(|line| line.contains("D   refs:"));
+        let number = line.unwrap().split("refs:").nth(1).unwrap();
+        let number = number.split_whitespace().next().unwrap();
+        number.replace(',', "").parse().unwrap()
+    };
+    let (all, some) = (references(&[]), references(&["stop"]));
+    // Each turn of the loop reads once, as Cachegrind has it, and some are what the two requests take.
+    assert!((99_900..100_100).contains(&(all - some)), "{all} {some}");
 }

@@ -4,6 +4,7 @@
 pub const LINE_BITS: u32 = 6;
 /// Most sets of a first level: others are fed with all references.
 pub const SETS: u32 = 1024;
+
 /// The first levels of a model.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]

@@ -11,6 +11,7 @@ use truecount_engine::virt::Options;
 use truecount_engine::virt::references::{
     Access, Branch, Code, Executed, Lies, Line, Operand, References, Run, Sink, Thread,
 };
+use truecount_testing::programs::{FAULTS, REFERENCES};
 
 /// What is asked of a run: by thread.
 #[derive(Debug, Default)]
@@ -209,91 +210,11 @@ fn same(name: &str, source: &str, arguments: &[&str], shadow: bool) {
     assert_eq!(some.told.map(|told| told > 0), [shadow, !shadow]);
 }
 
-/// Loops, calls, references of every size and alignment, flags that are alive, repeated instructions.
-const PLAIN: &str = r#"
-#include <stdint.h>
-#include <string.h>
-static char room[1 << 20];
-struct packed { char c; int i; long l; double d; } __attribute__((packed));
-static struct packed many[1000];
-__attribute__((noinline)) static int sum(int n) { return n ? n + sum(n - 1) : 0; }
-int main(void) {
-    long total = 0;
-    for (int i = 0; i < 1 << 20; i += 3) room[i] = i;
-    for (int i = 0; i < 1000; i++) { many[i].i += i; many[i].l = i; many[i].d *= 2; total += many[i].c; }
-    for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < 1000; i++) total += sum(i % 50) + room[i * 1000];
-        memmove(room + 1, room, 100000 + round);
-        memset(room + 7, round, 3333);
-        total += strlen(room + 13);
-        for (uint64_t *at = (uint64_t *)(room + round); at < (uint64_t *)(room + 50000); at++) *at += total;
-    }
-    // The carry is alive in front of loads and stores.
-    uint64_t low = 0, high = 0, a[64];
-    for (int i = 0; i < 64; i++) a[i] = -1ull - i;
-    for (int i = 0; i + 1 < 64; i += 2)
-        __asm__ volatile(
-            "addq (%2), %0; movq %0, 8(%2); movq (%2), %%rax; movq %%rax, (%2); adcq 8(%2), %1"
-            : "+r"(low), "+r"(high) : "r"(a + i) : "rax", "memory", "cc");
-    char *from = room, *to = room + 5000;
-    long n = 100;
-    __asm__ volatile("rep movsb" : "+S"(from), "+D"(to), "+c"(n) : : "memory");
-    return (total + high + low) & 1;
-}
-"#;
-
 #[test]
 fn plain() {
-    same("filtered_plain.c", PLAIN, &["-O1"], true);
-    same("filtered_vectors.c", PLAIN, &["-O3", "-mavx2"], true);
+    same("filtered_plain.c", REFERENCES, &["-O1"], true);
+    same("filtered_vectors.c", REFERENCES, &["-O3", "-mavx2"], true);
 }
-
-/// What faults and is made again, what is never made, what was made before and faults now; handlers in between.
-const FAULTS: &str = r#"
-#define _GNU_SOURCE
-#include <setjmp.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-static char *p;
-static sigjmp_buf back;
-static volatile int leaves;
-static void segv(int signal, siginfo_t *info, void *context) {
-    (void)signal; (void)context;
-    char *page = (char *)((long)info->si_addr & ~4095L);
-    if (leaves) siglongjmp(back, 1);
-    mprotect(page, 4096, PROT_READ | PROT_WRITE);
-}
-int main(void) {
-    struct sigaction action = { .sa_sigaction = segv, .sa_flags = SA_SIGINFO | SA_NODEFER };
-    sigaction(SIGSEGV, &action, 0);
-    p = mmap(0, 64 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    for (int i = 0; i < 16; i++) p[i * 4096 + 5] = i;
-    for (int i = 0; i < 8; i++) { mprotect(p + i * 4096, 4096, PROT_READ); p[i * 4096 + 5] += i; }
-    leaves = 1;
-    for (volatile int i = 20; i < 40; i++)
-        if (!sigsetjmp(back, 1)) *(volatile int *)(p + i * 4096 + 64 * (i & 7)) = 3;
-    for (volatile int i = 0; i < 3; i++)
-        if (!sigsetjmp(back, 1)) {
-            char *to = p + 15 * 4096 + 4000, *from = p + 1000;
-            long n = 300;
-            __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
-        }
-    // Touched, forbidden, and not touched again.
-    mprotect(p, 4096, PROT_NONE);
-    for (volatile int i = 0; i < 3; i++)
-        if (!sigsetjmp(back, 1)) *(volatile int *)p = 1;
-    if (!fork()) {
-        for (int i = 5000; i < 60000; i += 97) p[i] ^= i;
-        _exit(0);
-    }
-    int status;
-    wait(&status);
-    return 0;
-}
-"#;
 
 #[test]
 fn faults() {
@@ -321,7 +242,7 @@ fn without_addresses_for_a_shadow() {
         .collect();
     let mut arguments = vec!["-O1", "-static", "-no-pie"];
     arguments.extend(sections.iter().map(String::as_str));
-    for (name, source) in [("plain", PLAIN), ("faults", FAULTS)] {
+    for (name, source) in [("plain", REFERENCES), ("faults", FAULTS)] {
         let source = [PLACES, source].concat();
         same(&format!("no_shadow_{name}.c"), &source, &arguments, false);
     }

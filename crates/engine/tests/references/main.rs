@@ -6,6 +6,7 @@ mod by_hand;
 mod filtered;
 mod masked;
 mod nodes;
+mod recent;
 mod state;
 #[path = "../support/mod.rs"]
 mod support;

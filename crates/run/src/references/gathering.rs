@@ -41,6 +41,17 @@ struct Table {
     beside: BesideMisses,
 }
 
+impl Table {
+    /// A block, which is looked at once.
+    #[inline]
+    fn site(&mut self, code: &Code, wanted: &Wanted) -> Option<&mut Site> {
+        let site = self.sites.place(code.number as usize)?;
+        let model = wanted.model.as_ref();
+        let branches = !wanted.without_branches;
+        Some(site.get_or_insert_with(|| Box::new(Site::new(code, model, branches))))
+    }
+}
+
 /// Blocks by their numbers. (A process that was forked has blocks of its own, with numbers above those of all others.)
 #[derive(Default)]
 struct Sites(Vec<Option<Box<Together>>>);
@@ -74,6 +85,18 @@ struct Space {
     touched: Touched,
     sharing: Sharing,
     allocated: Allocated,
+}
+
+impl Space {
+    /// Its lines, for a thread at its time.
+    #[inline]
+    fn lines(&mut self, wanted: &Wanted, when: Moment) -> Lines<'_> {
+        Lines {
+            touched: &mut self.touched,
+            heap: wanted.data.then_some(&mut self.allocated.heap),
+            when,
+        }
+    }
 }
 
 /// A thread, and where what it does is counted.
@@ -289,6 +312,14 @@ impl Gathering {
 }
 
 impl Of {
+    #[inline]
+    fn moment(&self) -> Moment {
+        Moment {
+            time: self.time,
+            thread: self.thread.slot,
+        }
+    }
+
     /// What was met since the thread is in its node goes there.
     fn leave_node(&mut self, paths: &mut Paths) {
         if let (Some(node), Some(modelled)) = (self.node, &mut self.modelled) {
@@ -364,26 +395,18 @@ impl Sink for Gathering {
         ) else {
             return;
         };
-        let Some(site) = table.sites.place(executed.code.number as usize) else {
+        let Some(site) = table.site(executed.code, &self.wanted) else {
             return;
         };
-        let model = self.wanted.model.as_ref();
-        let branches = !self.wanted.without_branches;
-        let site = site.get_or_insert_with(|| Box::new(Site::new(executed.code, model, branches)));
         if self.is_plain
             && let Some(modelled) = &mut now.modelled
             && site.goes_on(executed, modelled)
         {
             return;
         }
-        let touched = self.wanted.facts.then_some(Lines {
-            touched: &mut space.touched,
-            heap: self.wanted.data.then_some(&mut space.allocated.heap),
-            when: Moment {
-                time: now.time,
-                thread: now.thread.slot,
-            },
-        });
+        let when = now.moment();
+        let facts = self.wanted.facts;
+        let touched = facts.then(|| space.lines(&self.wanted, when));
         let misses = |now: &Of| now.modelled.as_ref().map(|modelled| modelled.caches.beside);
         let before = misses(now);
         site.execute(executed, touched, now.modelled.as_mut());

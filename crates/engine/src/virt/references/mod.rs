@@ -22,14 +22,14 @@ pub use code::{Branch, Code, Executed, Form, Instruction, Operand, Run};
 pub use heap::{Heap, HeapEvent};
 pub(super) use reader::Reader;
 
-/// Most sets that [`References::recent`] takes.
-pub const MOST_SETS: u32 = crate::xlate::levels::SETS;
-
 use crate::heap::HEAP;
 use crate::xlate::levels::Sets;
 use crate::xlate::references::{COLLECTS, COUNTS, MARK, NODE, PART};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
+
+/// Most sets that [`References::recent`] takes.
+pub const MOST_SETS: u32 = crate::xlate::levels::SETS;
 
 /// Whose references they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -197,19 +197,19 @@ impl Builder<'_, '_> {
         self.jumps_to(cold);
     }
 
-    pub(super) fn counter_at(&self) -> u32 {
+    fn counter_at(&self) -> u32 {
         COUNTERS + 8 * self.config.counter.unwrap_or(0)
     }
 
     /// `lea register, [literal]; mov gs:[…], register`: the literal is so far behind the first of them. (A move has nine
     /// bytes, a jump eight.)
-    pub(super) fn say_literal(&mut self, register: u8, filter: &Filter, distance: u32) {
+    fn say_literal(&mut self, register: u8, filter: &Filter, distance: u32) {
         self.cold.put(&[0x48, 0x8d, 0x05 | register << 3]);
         self.cold.put(&distance.to_le_bytes());
         self.cold.store_gs(filter.literal, register);
     }
 
-    pub(super) fn literal(&mut self, literal: Literal, back: u64, again: u64) {
+    fn literal(&mut self, literal: Literal, back: u64, again: u64) {
         let here = self.cold.here();
         self.cold.put(&literal.record.to_le_bytes());
         self.cold
@@ -220,38 +220,59 @@ impl Builder<'_, '_> {
         self.cold.put(&[literal.size, literal.bits, 0, 0]);
     }
 
+    /// In cold code: to a routine of the runtime's, which goes on at `back`, with a literal that is said through a register.
+    /// (It may be in its spill slot already.)
+    pub(super) fn asks(
+        &mut self,
+        (register, is_spilled): (u8, bool),
+        literal: Literal,
+        (filter, vector): (&Filter, u32),
+        back: u64,
+    ) {
+        let slot = self.config.offsets.spill_2;
+        if !is_spilled {
+            self.cold.store_gs(slot, register);
+        }
+        self.say_literal(register, filter, 9 + 9 + 8);
+        self.cold.load_gs(slot, register);
+        let again = self.cold.here();
+        self.cold.jump_gs(vector);
+        self.literal(literal, back, again);
+    }
+
+    /// A record's first word; the pointer to it has come in place of a register's value, which is in its spill slot.
+    pub(super) fn begin_words(&mut self, pointer: u8, record: Record, noting: &Noting) {
+        self.hot.store_gs(self.config.offsets.spill_2, pointer);
+        self.hot.load_gs32(noting.position, pointer);
+        for half in 0..2u32 {
+            // mov dword gs:[pointer*8+ring+4*half], half of it
+            self.hot.put(&[0x65, 0xc7, 0x04, 0xc5 | pointer << 3]);
+            self.hot.put(&(noting.ring + 4 * half).to_le_bytes());
+            self.hot
+                .put(&((record.0 >> (32 * half)) as u32).to_le_bytes());
+        }
+    }
+
     /// An instruction's record: its first word, and room for the others.
     fn begin_record(&mut self, at: usize, words: &Words, noting: &Noting, filter: &Filter) {
-        let offsets = self.config.offsets;
         let record = Record::instruction(noting.described, at, words.len());
         let pointer = 1u8;
         // Through the runtime's routine, which sees to it that there is room.
         let cold = self.cold.here();
         let _ = self.hot.jmp(cold);
         let back = self.hot.here();
-        self.cold.store_gs(offsets.spill_2, pointer);
-        self.say_literal(pointer, filter, 9 + 9 + 8);
-        self.cold.load_gs(offsets.spill_2, pointer);
-        let again = self.cold.here();
-        self.cold.jump_gs(filter.vector_room);
-        self.literal(
-            Literal {
-                record: record.0,
-                counter: self.counter_at(),
-                ..Literal::default()
-            },
+        let literal = Literal {
+            record: record.0,
+            counter: self.counter_at(),
+            ..Literal::default()
+        };
+        self.asks(
+            (pointer, false),
+            literal,
+            (filter, filter.vector_room),
             back,
-            again,
         );
-        self.hot.store_gs(offsets.spill_2, pointer);
-        self.hot.load_gs32(noting.position, pointer);
-        for half in 0..2u32 {
-            // mov dword gs:[rcx*8+ring+4*half], half of the record's first word
-            self.hot.put(&[0x65, 0xc7, 0x04, 0xc5 | pointer << 3]);
-            self.hot.put(&(noting.ring + 4 * half).to_le_bytes());
-            self.hot
-                .put(&((record.0 >> (32 * half)) as u32).to_le_bytes());
-        }
+        self.begin_words(pointer, record, noting);
         self.words = words.len() + 1;
         self.noted = 1;
         // lea ecx, [rcx+words]; mov gs:[position], ecx
@@ -259,7 +280,7 @@ impl Builder<'_, '_> {
         self.hot.put(&(self.words as u32).to_le_bytes());
         self.hot.put(&[0x65, 0x89, 0x04 | pointer << 3, 0x25]);
         self.hot.put(&noting.position.to_le_bytes());
-        self.hot.load_gs(offsets.spill_2, pointer);
+        self.hot.load_gs(self.config.offsets.spill_2, pointer);
     }
 }
 

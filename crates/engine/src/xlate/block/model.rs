@@ -54,7 +54,6 @@ impl Builder<'_, '_> {
         lines: [u64; 2],
         (filter, recent): (&Filter, &Recent),
     ) {
-        let offsets = self.config.offsets;
         let live = self.live.get(at).is_none_or(|&live| live != 0);
         if live {
             self.hot.store_gs(filter.spill, 0);
@@ -79,19 +78,11 @@ impl Builder<'_, '_> {
             self.hot.flags_from_rax();
             self.hot.load_gs(filter.spill, 0);
         }
-        self.cold.store_gs(offsets.spill_2, RCX);
-        self.say_literal(RCX, filter, 9 + 9 + 8);
-        self.cold.load_gs(offsets.spill_2, RCX);
-        let again = self.cold.here();
-        self.cold.jump_gs(recent.vector_code);
-        self.literal(
-            Literal {
-                record: record.0,
-                ..Literal::default()
-            },
-            back,
-            again,
-        );
+        let literal = Literal {
+            record: record.0,
+            ..Literal::default()
+        };
+        self.asks((RCX, false), literal, (filter, recent.vector_code), back);
         for line in lines {
             self.cold.put(&line.to_le_bytes());
         }
@@ -139,29 +130,8 @@ impl Builder<'_, '_> {
         let pointer = if register == RDX { RBX } else { RDX };
         let record = Record::indirect(noting.described, self.count.saturating_sub(1));
         self.begin_words(pointer, record, &noting);
-        // mov gs:[pointer*8+ring+8], register
-        self.hot.put(&[
-            0x65,
-            0x48 | (register >> 3) << 2,
-            0x89,
-            0x04 | (register & 7) << 3,
-            0xc5 | pointer << 3,
-        ]);
-        self.hot.put(&(noting.ring + 8).to_le_bytes());
+        self.put_word(noting.ring + 8, pointer, register);
         self.end_words(pointer, 2, (&noting, &filter));
-    }
-
-    /// A record's first word; the pointer to it has come in place of a register's value.
-    fn begin_words(&mut self, pointer: u8, record: Record, noting: &Noting) {
-        self.hot.store_gs(self.config.offsets.spill_2, pointer);
-        self.hot.load_gs32(noting.position, pointer);
-        for half in 0..2u32 {
-            // mov dword gs:[pointer*8+ring+4*half], half of it
-            self.hot.put(&[0x65, 0xc7, 0x04, 0xc5 | pointer << 3]);
-            self.hot.put(&(noting.ring + 4 * half).to_le_bytes());
-            self.hot
-                .put(&((record.0 >> (32 * half)) as u32).to_le_bytes());
-        }
     }
 
     /// Behind a record of so many words: whether there is room for the next one.
@@ -190,10 +160,11 @@ impl Builder<'_, '_> {
         }
         self.hot.load_gs(offsets.spill_2, pointer);
         let back = self.hot.here();
-        self.say_literal(pointer, filter, 9 + 9 + 8);
-        self.cold.load_gs(offsets.spill_2, pointer);
-        let again = self.cold.here();
-        self.cold.jump_gs(recent.vector_ring);
-        self.literal(Literal::default(), back, again);
+        self.asks(
+            (pointer, true),
+            Literal::default(),
+            (filter, recent.vector_ring),
+            back,
+        );
     }
 }

@@ -232,9 +232,14 @@ impl Builder<'_, '_> {
         self.hot.put(&noting.ring.wrapping_sub(back).to_le_bytes());
     }
 
-    /// `mov gs:[pointer*8+where the block's word is], register`; the position is behind the block already.
+    /// A register's value is the block's word; the position is behind the block already.
     fn store_word(&mut self, noting: &Noting, pointer: u8, word: usize, register: u8) {
         let back = (self.words - word) as u32 * 8;
+        self.put_word(noting.ring.wrapping_sub(back), pointer, register);
+    }
+
+    /// `mov gs:[pointer*8+at], register`.
+    pub(super) fn put_word(&mut self, at: u32, pointer: u8, register: u8) {
         self.hot.put(&[
             0x65,
             0x48 | (register >> 3) << 2,
@@ -242,7 +247,7 @@ impl Builder<'_, '_> {
             0x04 | (register & 7) << 3,
             0xc5 | pointer << 3,
         ]);
-        self.hot.put(&noting.ring.wrapping_sub(back).to_le_bytes());
+        self.hot.put(&at.to_le_bytes());
     }
 
     /// In a cold exit: the block is left after `done` instructions.

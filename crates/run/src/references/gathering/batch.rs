@@ -1,10 +1,9 @@
 //! What a model has to know, as the engine tells it: where references to lines that were used last are left out.
 
-use super::super::lines::Lines;
-use super::super::site::{Site, Told};
+use super::super::site::Told;
 use super::Gathering;
 use truecount_engine::virt::references::{Batch, Code, Meaning, Next};
-use truecount_memory::{By, Level, Moment};
+use truecount_memory::{By, Level};
 
 /// What something with a number came to in a table's blocks.
 pub(super) struct Met {
@@ -29,11 +28,7 @@ impl Gathering {
     pub(super) fn give_number(&mut self, code: &Code, at: usize, what: Meaning) -> Option<u32> {
         let now = self.threads.get(self.now)?;
         let table = self.tables.get_mut(now.table)?;
-        let site = table.sites.place(code.number as usize)?;
-        let model = self.wanted.model.as_ref();
-        let branches = !self.wanted.without_branches;
-        let site = site.get_or_insert_with(|| Box::new(Site::new(code, model, branches)));
-        let (step, told) = site.told(at, what)?;
+        let (step, told) = table.site(code, &self.wanted)?.told(at, what)?;
         let (block, step) = (code.number, step as u32);
         let next = self.numbers.len() as u32;
         let number = *self.numbered.entry((block, step)).or_insert(next);
@@ -48,6 +43,7 @@ impl Gathering {
         let Some(now) = self.threads.get_mut(self.now) else {
             return;
         };
+        let when = now.moment();
         let (Some(table), Some(space), Some(modelled), false) = (
             self.tables.get_mut(now.table),
             self.spaces.get_mut(now.space),
@@ -63,14 +59,8 @@ impl Gathering {
             first: 0,
             last: 0,
         }));
-        let mut touched = self.wanted.facts.then_some(Lines {
-            touched: &mut space.touched,
-            heap: self.wanted.data.then_some(&mut space.allocated.heap),
-            when: Moment {
-                time: now.time,
-                thread: now.thread.slot,
-            },
-        });
+        let facts = self.wanted.facts;
+        let mut touched = facts.then(|| space.lines(&self.wanted, when));
         let before = modelled.caches.beside;
         for next in batch {
             let (Next::Reference(number, _)

@@ -1,34 +1,11 @@
 //! Where what is known to add nothing is not told: references that may add something, and executions at the end.
 
 use super::super::lines::Lines;
-use super::super::modelled::Modelled;
 use super::super::site::Site;
-use super::{Gathering, Wanted};
+use super::{Gathering, Of, Wanted};
 use std::ops::Range;
 use truecount_engine::virt::references::{Code, Executed, Levels, Lies, Line, MOST_SETS, Thread};
-use truecount_memory::{Beside, BesideMisses, Kind, LINE, Moment, Prefetch};
-
-/// A thread's model, and where what is beside its first and last levels is counted.
-struct Model<'a> {
-    modelled: &'a mut Modelled,
-    beside: &'a mut BesideMisses,
-    /// There are levels between those.
-    levels: bool,
-}
-
-impl Model<'_> {
-    /// Something is met.
-    #[inline]
-    fn meets<R>(self, what: impl FnOnce(&mut Modelled) -> R) -> R {
-        if !self.levels {
-            return what(self.modelled);
-        }
-        let before = self.modelled.caches.beside;
-        let result = what(self.modelled);
-        self.beside.add_since(&before, &self.modelled.caches.beside);
-        result
-    }
-}
+use truecount_memory::{Beside, Kind, LINE, Moment, Prefetch};
 
 impl Gathering {
     /// A block of the thread whose turn it is, and the lines that it may touch.
@@ -37,19 +14,8 @@ impl Gathering {
         let now = self.threads.get_mut(self.now)?;
         let table = self.tables.get_mut(now.table)?;
         let space = self.spaces.get_mut(now.space)?;
-        let site = table.sites.place(code.number as usize)?;
-        let model = self.wanted.model.as_ref();
-        let branches = !self.wanted.without_branches;
-        let site = site.get_or_insert_with(|| Box::new(Site::new(code, model, branches)));
-        let touched = Lines {
-            touched: &mut space.touched,
-            heap: self.wanted.data.then_some(&mut space.allocated.heap),
-            when: Moment {
-                time: now.time,
-                thread: now.thread.slot,
-            },
-        };
-        Some((site, touched))
+        let touched = space.lines(&self.wanted, now.moment());
+        Some((table.site(code, &self.wanted)?, touched))
     }
 
     /// Nothing else is wanted than what references that are known to add nothing do not change.
@@ -116,32 +82,6 @@ impl Gathering {
         (looked && !ordered).then_some(levels)
     }
 
-    /// The same, and the thread's model.
-    #[inline]
-    fn modelled_site(&mut self, code: &Code) -> Option<(&mut Site, Option<Lines<'_>>, Model<'_>)> {
-        let now = self.threads.get_mut(self.now)?;
-        let table = self.tables.get_mut(now.table)?;
-        let space = self.spaces.get_mut(now.space)?;
-        let site = table.sites.place(code.number as usize)?;
-        let model = self.wanted.model.as_ref();
-        let branches = !self.wanted.without_branches;
-        let site = site.get_or_insert_with(|| Box::new(Site::new(code, model, branches)));
-        let touched = self.wanted.facts.then_some(Lines {
-            touched: &mut space.touched,
-            heap: self.wanted.data.then_some(&mut space.allocated.heap),
-            when: Moment {
-                time: now.time,
-                thread: now.thread.slot,
-            },
-        });
-        let model = Model {
-            modelled: now.modelled.as_mut()?,
-            beside: &mut table.beside,
-            levels: self.wanted.beside.l2.is_some(),
-        };
-        Some((site, touched, model))
-    }
-
     /// An operand of an instruction referenced an address.
     pub(super) fn reference(
         &mut self,
@@ -202,14 +142,25 @@ impl Gathering {
 
     /// An instruction made its references.
     pub(super) fn references(&mut self, executed: &Executed<'_>, at: usize) {
-        if self.wanted.model.is_none() {
-            if let Some((site, mut touched)) = self.site_of(executed.code) {
-                site.references(executed, at, Some(&mut touched), None);
-            }
-        } else if let Some((site, mut touched, model)) = self.modelled_site(executed.code) {
-            model.meets(|modelled| {
-                site.references(executed, at, touched.as_mut(), Some(modelled));
-            });
+        let Some(now) = self.threads.get_mut(self.now).filter(|now| !now.off) else {
+            return;
+        };
+        let (Some(table), Some(space)) = (
+            self.tables.get_mut(now.table),
+            self.spaces.get_mut(now.space),
+        ) else {
+            return;
+        };
+        let when = now.moment();
+        let facts = self.wanted.facts;
+        let mut touched = facts.then(|| space.lines(&self.wanted, when));
+        let beside = |of: &Of| of.modelled.as_ref().map(|modelled| modelled.caches.beside);
+        let before = beside(now);
+        if let Some(site) = table.site(executed.code, &self.wanted) {
+            site.references(executed, at, touched.as_mut(), now.modelled.as_mut());
+        }
+        if let (Some(before), Some(after)) = (before, beside(now)) {
+            table.beside.add_since(&before, &after);
         }
     }
 
@@ -236,6 +187,67 @@ impl Gathering {
         self.now = self.number(thread);
         if let Some((site, _)) = self.site_of(code) {
             site.taken(at, times);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What of a model's references is left out: with these sizes, and what is beside them.
+    fn levels(d1: &str, i1: &str, beside: Beside) -> Option<Levels> {
+        let machine = truecount_memory::Machine {
+            i1: i1.parse().unwrap(),
+            d1: d1.parse().unwrap(),
+            ll: "8388608,16,64".parse().unwrap(),
+        };
+        let wanted = Wanted {
+            facts: true,
+            model: Some(machine),
+            beside,
+            ..Wanted::default()
+        };
+        let gathering = Gathering::new(wanted);
+        assert_eq!(gathering.can_be_filtered(), gathering.levels().is_some());
+        gathering.levels()
+    }
+
+    #[test]
+    fn where_the_order_of_all_references_matters_none_is_left_out() {
+        let usual = "32768,8,64";
+        let known = levels(usual, "2048,1,32", Beside::default()).unwrap();
+        assert_eq!(
+            (known.data_sets, known.code_sets, known.code_line),
+            (64, 64, 32)
+        );
+        assert!(known.branches);
+        let l2 = Some("262144,8,64".parse().unwrap());
+        let behind = Beside {
+            l2,
+            ..Beside::default()
+        };
+        assert!(levels(usual, usual, behind).is_some());
+        assert!(levels("65536,1,64", usual, Beside::default()).is_some());
+        assert!(levels("131072,1,64", usual, Beside::default()).is_none());
+        assert!(levels("32768,8,128", usual, Beside::default()).is_none());
+        let pages = Some("262144,4,4096".parse().unwrap());
+        let others = [
+            Beside {
+                tlb: pages,
+                ..Beside::default()
+            },
+            Beside {
+                itlb: pages,
+                ..Beside::default()
+            },
+            Beside {
+                prefetch: Prefetch::NextLine,
+                ..Beside::default()
+            },
+        ];
+        for beside in others {
+            assert!(levels(usual, usual, beside).is_none());
         }
     }
 }
