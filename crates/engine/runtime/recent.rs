@@ -220,11 +220,14 @@ pub fn take_back(context: &mut Context, pc: u64, done: u16) {
             at.map(|at| Record(unsafe { word(context, at).read() }))
         };
         let (last, before) = (back(1), back(2));
-        let branch = last.and_then(Record::model);
-        if let Some((Model::Conditional(_), described, number)) = branch
+        let one = last.and_then(Record::model);
+        if let Some((model @ (Model::Conditional(_) | Model::Fetch), described, number)) = one
             && is_this(described, number)
         {
             context.noted.position = position - 1;
+            if model == Model::Fetch {
+                forget_all(context);
+            }
             continue;
         }
         let branch = before.and_then(Record::model);

@@ -36,7 +36,7 @@ impl Builder<'_, '_> {
             let here = self.hot.here();
             let fetch = Record::fetch(noting.described, at);
             self.look_at_lines(fetch, at, [line(item.pc), line(end)], (filter, recent));
-            self.record(here, 0);
+            self.record(here, record::HEAD);
         }
         if item.insn.kind == Kind::Jcc && recent.branches {
             let here = self.hot.here();
