@@ -160,10 +160,12 @@ fn note(context: &mut Context) {
         context.region.noted = state;
         references::mark(context, state);
         recent::forget_all(context);
-        references::idle(
-            context,
-            state & (ring::COUNTS | ring::COLLECTS) != ring::COUNTS | ring::COLLECTS,
-        );
+        // (A model goes on where nothing is collected, as Callgrind's simulation does, if that is little to tell.)
+        let needed = match recent::on() {
+            true => ring::COUNTS,
+            false => ring::COUNTS | ring::COLLECTS,
+        };
+        references::idle(context, state & needed != needed);
     }
 }
 

@@ -56,7 +56,7 @@ fn plain() {
 }
 
 /// Branches without flags, indirect ones by each sort of operand, instructions across lines, flags alive all along.
-const BRANCHES: &str = r#"
+pub(crate) const BRANCHES: &str = r#"
 __attribute__((used)) static long table[8];
 __attribute__((naked, noreturn)) void _start(void) {
     __asm__ volatile(

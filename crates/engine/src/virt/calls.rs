@@ -5,7 +5,7 @@ use super::bytes::field;
 use super::shared::Shared;
 use crate::calls::{EVENTS, FIRST, Node, Thread, kind};
 use crate::layout::{Context, MAX_SLOTS, TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR};
-use crate::xlate::facts::Event;
+use crate::xlate::facts::{Event, READS};
 use std::collections::HashMap;
 use std::mem::offset_of;
 
@@ -60,6 +60,10 @@ pub struct Calls {
     pub nodes: Vec<CallNode>,
     /// What is counted beside instructions: see [`CallNode::events`].
     pub events: Vec<Event>,
+    /// With a model ([`super::references::References::recent`]): [`CallNode::events`] are references that read, those that
+    /// write only, conditional and indirect branches; not of instructions that are told as a whole
+    /// ([`super::references::Sink::noted`]).
+    pub modelled: bool,
     /// How often a path was met for which there was no node any more: it is in one of [`CallKind::Other`].
     pub folded: u64,
     /// Calls that were deeper than what is kept of a stack: they count to their callers.
@@ -244,6 +248,10 @@ impl Reader {
         let events = tree.events.iter().filter(|&&number| number != 0);
         let events = events.filter_map(|&number| Event::ALL.get(usize::from(number)));
         self.calls.events = events.copied().collect();
+        self.calls.modelled = tree.events.contains(&READS);
+        if self.calls.modelled {
+            self.calls.events.clear();
+        }
         self.calls.folded = tree.folded.load(std::sync::atomic::Ordering::Acquire);
         self.calls
     }

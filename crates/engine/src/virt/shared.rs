@@ -15,6 +15,7 @@ use crate::layout::{
 use crate::machine::{self, Machine};
 use crate::regions::{HOOKS, Hook, MAX_HOOKS};
 use crate::snapshot::hash;
+use crate::xlate::facts::{self, Event};
 use crate::xlate::levels::Sets;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -158,7 +159,8 @@ impl Shared {
                 0 => crate::calls::MAX_NODES,
                 some => some,
             };
-            (*h).tree.events = calls.map_or([0; _], |calls| calls.events);
+            let modelled = recent(options).map(|_| beside_model(options));
+            (*h).tree.events = calls.map_or([0; _], |calls| modelled.unwrap_or(calls.events));
             (*h).apart = match plain && !blocks {
                 true => CONTEXT_BYTES,
                 false => REGION,
@@ -400,9 +402,22 @@ fn references(options: &super::Options) -> u32 {
 /// What is known to add nothing is left out.
 fn filtered(options: &super::Options) -> bool {
     options.references.as_ref().is_some_and(|references| {
-        let whole = options.regions.is_none() || references.whole;
-        references.filtered && whole && options.calls.is_none()
+        // (Lines that were touched are kept for a run as a whole, and for no path.)
+        let whole = options.regions.is_none() && options.calls.is_none();
+        references.filtered && (whole || references.alone)
     })
+}
+
+/// What a tree of calls counts beside instructions, with a model: what is not told one by one.
+fn beside_model(options: &super::Options) -> [u8; crate::calls::EVENTS] {
+    let branches = options.references.as_ref().is_some_and(|all| all.branches);
+    let branch = |event: Event| if branches { event as u8 } else { 0 };
+    [
+        facts::READS,
+        facts::WRITES,
+        branch(Event::ConditionalBranches),
+        branch(Event::IndirectBranches),
+    ]
 }
 
 /// The model's first levels, if what changes nothing there is left out.

@@ -336,10 +336,9 @@ impl Builder<'_, '_> {
             if let Some(place) = self.items.get_mut(self.count) {
                 *place = Some(item);
             }
-            if self.config.counter.is_some()
-                && let Some(place) = self.block.facts.get_mut(self.count)
-            {
-                *place = Facts::of(&insn);
+            let facts = self.facts_of(&item);
+            if let Some(place) = self.block.facts.get_mut(self.count) {
+                *place = facts;
             }
             self.count += 1;
             pc = item.next();

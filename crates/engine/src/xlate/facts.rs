@@ -20,6 +20,7 @@
 //! Memory and register facts come from the generated `table`. `core` only.
 
 use super::insn::{Insn, Kind, prefix};
+use super::known::{Does, Simple};
 
 /// What can be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -90,12 +91,44 @@ impl Event {
     }
 }
 
-/// Facts of one instruction: its length in bits 0 to 3, one bit an event above.
+/// In the place of an event's number, in a tree of calls with `option::RECENT`: references that read, or read and write …
+pub const READS: u8 = 64;
+/// … and those that write only; of instructions whose references follow from them ([`super::known::simple`]).
+pub const WRITES: u8 = 65;
+
+/// Whether an instruction with these facts counts; `number`: of an [`Event`], or one of those above.
+pub fn counts(number: u8, facts: Facts) -> bool {
+    let is = |event: Event| event.counts(facts);
+    let follows = facts.0 & Facts::FOLLOWS != 0;
+    match number {
+        READS => follows && is(Event::Loads),
+        WRITES => follows && is(Event::Stores) && facts.0 & Facts::MODIFIES == 0,
+        _ => Event::ALL
+            .get(usize::from(number))
+            .is_some_and(|&event| is(event)),
+    }
+}
+
+/// Facts of one instruction: its length in bits 0 to 3, one bit an event above; then [`Facts::with_references`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Facts(pub u16);
 
 impl Facts {
+    /// Its references follow from it alone.
+    const FOLLOWS: u16 = 1 << 13;
+    /// The operand that it reads is the one that it writes.
+    const MODIFIES: u16 = 1 << 14;
+
+    /// With what [`counts`] has to know of its references, if they follow from it alone.
+    #[must_use]
+    pub fn with_references(self, references: Option<[Option<Simple>; 2]>) -> Self {
+        let Some(all) = references else { return self };
+        let modifies = |one: &Simple| one.does == Does::Modify;
+        let modifies = all.iter().flatten().any(modifies);
+        Self(self.0 | Self::FOLLOWS | if modifies { Self::MODIFIES } else { 0 })
+    }
+
     /// Of a decoded instruction.
     pub fn of(insn: &Insn) -> Self {
         let near = matches!(

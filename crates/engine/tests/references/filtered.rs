@@ -138,7 +138,13 @@ impl Sink for Gathered {
         executed.references(at, |_, operand, run| touch(facts, pc, operand, run));
     }
 
-    fn counted(&mut self, thread: Thread, code: &Code, range: Range<usize>, times: u64) {
+    fn counted(
+        &mut self,
+        (thread, _): (Thread, u32),
+        code: &Code,
+        range: Range<usize>,
+        times: u64,
+    ) {
         let facts = self.of(thread);
         for instruction in &code.instructions[range] {
             let executed = &mut facts.code.entry(instruction.pc).or_default()[0];

@@ -4,10 +4,10 @@
 use super::support::{built, fixed_layout, launch};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
-use truecount_engine::virt::Options;
 use truecount_engine::virt::references::{
     Batch, Branch, Code, Executed, Levels, Meaning, Next, References, Sink, Thread,
 };
+use truecount_engine::virt::{CallOptions, Calls, Options};
 use truecount_testing::programs::REFERENCES;
 
 /// References, conditional and indirect branches, lines of instructions.
@@ -18,6 +18,9 @@ struct Told {
     taken: u64,
     indirect: u64,
     lines: u64,
+    nodes: u64,
+    /// References of instructions that are told as a whole.
+    whole: u64,
     numbers: u32,
     lost: u32,
 }
@@ -53,8 +56,13 @@ impl Sink for Told {
                 }
                 Next::Jump(..) => self.indirect += 1,
                 Next::Fetch(_) => self.lines += 1,
+                Next::Node(_) => self.nodes += 1,
             }
         }
+    }
+
+    fn noted(&mut self, _thread: Thread, executed: &Executed<'_>, at: usize) {
+        executed.references(at, |_, _, run| self.whole += run.times);
     }
 
     fn lost(&mut self, parts: u32) {
@@ -67,7 +75,7 @@ fn branches_are_all_told_and_references_to_other_lines() {
     let Some(program) = built("recent.c", REFERENCES, &["-O1", "-static"]) else {
         return;
     };
-    let run = |levels: Option<Levels>| -> Option<Told> {
+    let run = |levels: Option<Levels>, calls: bool| -> Option<(Told, Calls)> {
         let mut command = Command::new(&program);
         command.env_clear();
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -77,11 +85,12 @@ fn branches_are_all_told_and_references_to_other_lines() {
         let references = References::new(sink).filtered(levels.is_some());
         let references = references.recent(levels, true);
         let options = Options::default().references(Some(references));
-        launch(&mut command, &options)?
+        let options = options.calls(calls.then(CallOptions::default));
+        let outcome = launch(&mut command, &options)?
             .wait()
             .expect("it ends well");
         let told = std::mem::take(&mut *all.lock().unwrap());
-        Some(told)
+        Some((told, outcome.calls.unwrap_or_default()))
     };
     let levels = Levels {
         data_sets: 64,
@@ -89,7 +98,7 @@ fn branches_are_all_told_and_references_to_other_lines() {
         code_line: 64,
         branches: true,
     };
-    let (Some(all), Some(some)) = (run(None), run(Some(levels))) else {
+    let (Some((all, _)), Some((some, _))) = (run(None, false), run(Some(levels), false)) else {
         return;
     };
     assert_eq!((all.lost, some.lost), (0, 0));
@@ -101,7 +110,17 @@ fn branches_are_all_told_and_references_to_other_lines() {
         branches: false,
         ..levels
     };
-    let none = run(Some(without)).unwrap();
+    let (none, _) = run(Some(without), false).unwrap();
     assert_eq!(branches(&none), (0, 0, 0));
     assert_eq!((none.references, none.lines), (some.references, some.lines));
+
+    // With a tree of calls the same is told, with the nodes; they have what is not.
+    let (told, calls) = run(Some(levels), true).unwrap();
+    assert_eq!(branches(&told), branches(&all));
+    assert_eq!((told.references, told.lines), (some.references, some.lines));
+    assert!(told.nodes > 100 && calls.modelled && calls.events.is_empty());
+    let sum = |event: usize| -> u64 { calls.nodes.iter().map(|node| node.events[event]).sum() };
+    assert_eq!(sum(0) + sum(1) + told.whole, all.references);
+    assert_eq!((sum(2), sum(3)), (all.conditional, all.indirect));
+    assert_eq!(calls.discrepancies(), Vec::new());
 }

@@ -42,6 +42,15 @@ pub const SIMULATED: [&str; 12] = [
     "Dr", "Dw", "I1mr", "D1mr", "D1mw", "ILmr", "DLmr", "DLmw", "Bc", "Bcm", "Bi", "Bim",
 ];
 
+/// Places in [`Simulated`] of what an instruction has as often as it is executed: as a tree of calls counts it
+/// ([`Calls::modelled`](truecount_engine::virt::Calls::modelled)).
+pub(crate) const EVERY_TIME: [usize; 4] = [
+    place::READS,
+    place::WRITES,
+    place::CONDITIONAL,
+    place::INDIRECT,
+];
+
 /// The values of [`SIMULATED`].
 pub type Simulated = [u64; SIMULATED.len()];
 

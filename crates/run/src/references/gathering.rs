@@ -3,21 +3,19 @@
 mod batch;
 mod filtered;
 mod model;
+mod sink;
 
 use super::costs::{Costs, Simulated};
 use super::lines::{Allocated, Lines};
 use super::locality::{Counted, Order, together};
 use super::modelled::Modelled;
 use super::paths::Paths;
-use super::shared::{share, shared};
+use super::shared::shared;
 use super::site::Site;
 use super::{Facts, Memory, Missed, Size, Wanted};
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
-use truecount_engine::virt::references::{
-    Batch, Code, Executed, Heap, Lies, Line, Marked, Meaning, Run, Sink, Thread, Unknown,
-};
-use truecount_memory::{Beside, BesideMisses, Kind, Moment, Sharing, Touched};
+use truecount_engine::virt::references::{Code, Run, Thread, Unknown};
+use truecount_memory::{BesideMisses, Kind, Moment, Sharing, Touched};
 
 /// Which part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,6 +35,8 @@ struct Table {
     sites: Sites,
     /// By the numbers of what the engine tells.
     met: Vec<batch::Met>,
+    /// The same of what is not 0, of when a thread was here before.
+    left: Vec<(u32, [u64; 2])>,
     /// What the model has beside Cachegrind's caches missed here.
     beside: BesideMisses,
 }
@@ -192,7 +192,8 @@ impl Gathering {
 
     fn table(&mut self, thread: Thread, part: u32, dropped: bool) -> usize {
         let apart = self.wanted.threads;
-        let known = self.tables.iter().position(|table| {
+        // (The one in question is one of the last.)
+        let known = self.tables.iter().rposition(|table| {
             (table.memory, table.part.part, table.dropped) == (thread.memory, part, dropped)
                 && (!apart || table.part.slot == thread.slot)
         });
@@ -206,6 +207,7 @@ impl Gathering {
                 dropped,
                 sites: Sites::default(),
                 met: Vec::new(),
+                left: Vec::new(),
                 beside: BesideMisses::default(),
             });
             self.tables.len() - 1
@@ -325,156 +327,5 @@ impl Of {
         if let (Some(node), Some(modelled)) = (self.node, &mut self.modelled) {
             paths.take(node, &mut modelled.met);
         }
-    }
-}
-
-impl Sink for Gathering {
-    fn turn(&mut self, thread: Thread) {
-        if let Some(now) = self.threads.get(self.now)
-            && now.thread.memory != thread.memory
-            && let Some(space) = self.spaces.get_mut(now.space)
-        {
-            space.touched.pause();
-        }
-        self.now = self.number(thread);
-    }
-
-    fn marked(&mut self, thread: Thread, marked: Marked) {
-        let part = match marked {
-            Marked::Part(part) => part,
-            Marked::Node(address) => {
-                if let (Some(paths), Some(now)) = (&mut self.paths, self.threads.get_mut(self.now))
-                {
-                    now.leave_node(paths);
-                    now.node = Some(paths.number(address));
-                }
-                return;
-            }
-            _ => return,
-        };
-        let table = self.table(thread, part.part, !part.collects);
-        if let Some(now) = self.threads.get_mut(self.now) {
-            now.table = table;
-            now.off = !part.counts;
-        }
-    }
-
-    fn heap(&mut self, thread: Thread, heap: &Heap, ahead: bool) {
-        let number = self.number(thread);
-        let Some(of) = self.threads.get_mut(number) else {
-            return;
-        };
-        let place = of.space;
-        if ahead {
-            if let Some(space) = self.spaces.get_mut(place) {
-                space.allocated.expect(heap, thread.slot);
-            }
-            return;
-        }
-        of.time = heap.time;
-        // Before this time none of the memory's threads is going to be.
-        let threads = self.threads.iter().filter(|of| of.space == place);
-        let oldest = threads.map(|of| of.time).min();
-        if let Some(space) = self.spaces.get_mut(place) {
-            let allocated = &mut space.allocated;
-            allocated.heap.forget(oldest.unwrap_or(0));
-            allocated.happens(heap, thread.slot);
-        }
-    }
-
-    fn executed(&mut self, _thread: Thread, executed: &Executed<'_>) {
-        let Some(now) = self.threads.get_mut(self.now) else {
-            return;
-        };
-        if now.off {
-            return;
-        }
-        let (Some(table), Some(space)) = (
-            self.tables.get_mut(now.table),
-            self.spaces.get_mut(now.space),
-        ) else {
-            return;
-        };
-        let Some(site) = table.site(executed.code, &self.wanted) else {
-            return;
-        };
-        if self.is_plain
-            && let Some(modelled) = &mut now.modelled
-            && site.goes_on(executed, modelled)
-        {
-            return;
-        }
-        let when = now.moment();
-        let facts = self.wanted.facts;
-        let touched = facts.then(|| space.lines(&self.wanted, when));
-        let misses = |now: &Of| now.modelled.as_ref().map(|modelled| modelled.caches.beside);
-        let before = misses(now);
-        site.execute(executed, touched, now.modelled.as_mut());
-        if self.wanted.beside != Beside::default()
-            && let (Some(before), Some(after)) = (before, misses(now))
-        {
-            table.beside.add_since(&before, &after);
-        }
-        if self.wanted.sharing {
-            let slot = now.thread.slot;
-            share(executed, slot, &mut space.sharing, &mut self.runs);
-        }
-        if let Some(order) = &mut now.order {
-            order.execute(executed, &mut self.runs);
-        }
-    }
-
-    fn number(&mut self, code: &Code, at: usize, what: Meaning) -> Option<u32> {
-        self.give_number(code, at, what)
-    }
-
-    fn batch(&mut self, _thread: Thread, batch: &mut Batch<'_>) {
-        self.take(batch);
-    }
-
-    fn finished(&mut self) {
-        self.spread();
-    }
-
-    fn referenced(
-        &mut self,
-        _thread: Thread,
-        code: &Code,
-        operand: (usize, usize),
-        address: u64,
-        hint: &mut u32,
-    ) {
-        self.reference(code, operand, address, hint);
-    }
-
-    fn lies(&mut self, _thread: Thread, code: &Code, operand: (usize, usize), lies: Lies) {
-        self.lie(code, operand, &lies);
-    }
-
-    fn line(&mut self, _thread: Thread, line: &Line) {
-        self.all_of_a_line(line);
-    }
-
-    fn noted(&mut self, _thread: Thread, executed: &Executed<'_>, at: usize) {
-        self.references(executed, at);
-    }
-
-    fn counted(&mut self, thread: Thread, code: &Code, instructions: Range<usize>, times: u64) {
-        self.count(thread, code, instructions, times);
-    }
-
-    fn taken(&mut self, thread: Thread, code: &Code, at: usize, times: u64) {
-        self.count_taken(thread, code, at, times);
-    }
-
-    fn ended(&mut self, thread: Thread) {
-        let number = self.number(thread);
-        if let Some(of) = self.threads.get_mut(number) {
-            of.time = u64::MAX;
-        }
-    }
-
-    fn lost(&mut self, parts: u32) {
-        self.lost += parts;
     }
 }

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use truecount_engine::virt::references::{References, Sink};
 use truecount_memory::{Beside, Machine, Predictor, Totals, Touched};
 
+pub(crate) use costs::EVERY_TIME;
 pub use costs::{Costs, SIMULATED, Simulated};
 pub use data::{AllocationSite, DataMemory, DataModel, DataPlace, HeapMemory};
 pub use events::MemoryEvent;
@@ -52,8 +53,9 @@ pub struct Wanted {
     pub locality: bool,
     /// What is modelled is kept by path of functions, too, where the run keeps the tree of calls.
     pub paths: bool,
-    /// Where there are regions, what they switch is whether anything is counted at all: the run is one part.
-    pub one_part: bool,
+    /// Where regions switch counting on again, the model's caches are empty (its branch predictors are not), as with
+    /// Callgrind.
+    pub emptied: bool,
 }
 
 /// Exact facts about a run's memory references.
@@ -430,7 +432,6 @@ impl Noted {
             .allocations(gathered.wants_data())
             .filtered(gathered.can_be_filtered())
             .recent(gathered.levels(), gathered.is_alone())
-            .whole(gathered.is_one_part())
     }
 
     fn gathered(&self) -> MutexGuard<'_, Gathering> {

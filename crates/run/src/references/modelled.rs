@@ -27,6 +27,12 @@ impl Modelled {
         }
     }
 
+    /// Nothing is in its caches any more.
+    pub(super) fn empty(&mut self, machine: &Machine, beside: &Beside) {
+        self.caches = Caches::with(machine, beside);
+        self.fetched = u64::MAX;
+    }
+
     /// Whether lines of instructions that are executed one after the other are all in front of their sets, so that nothing
     /// changes by it but which of them was the last.
     #[inline]

@@ -3,6 +3,23 @@
 use super::costs::Simulated;
 use std::collections::HashMap;
 
+/// What is counted for the node that a thread is in, where there are nodes.
+pub(super) trait OfNode {
+    /// Adds to what it met.
+    fn meet(&mut self, node: Option<u32>, place: usize, times: u64);
+}
+
+impl OfNode for Option<Paths> {
+    #[inline]
+    fn meet(&mut self, node: Option<u32>, place: usize, times: u64) {
+        let sums = self.as_mut().zip(node);
+        let sums = sums.and_then(|(paths, node)| paths.sums.get_mut(node as usize));
+        if let Some(sum) = sums.and_then(|sums| sums.get_mut(place)) {
+            *sum += times;
+        }
+    }
+}
+
 /// Nodes found lately, chosen by bits of their addresses, which are multiples of 64.
 const RECENT: usize = 1 << 12;
 

@@ -2,7 +2,7 @@
 //! references but those whose addresses have a form. What the caches make of these is decided by a comparison each.
 //! (What is in front of its set is there, and nothing moves: so the order of instructions and data does not matter.)
 
-use super::costs::place;
+use super::costs::{EVERY_TIME, place};
 use super::modelled::{Modelled, misses};
 use super::step::{Found, Step, What};
 use truecount_engine::virt::references::{Code, Executed, Form};
@@ -46,17 +46,9 @@ pub(super) struct Quick {
     conditional: Box<[Conditional]>,
     /// An indirect branch, which ends it: its address, the number of its step.
     indirect: Option<(u64, u16)>,
-    /// References that read and that write, conditional and indirect branches.
+    /// Times of [`EVERY_TIME`].
     always: [u8; 4],
 }
-
-/// Where [`Quick::always`] is counted.
-const PLACES: [usize; 4] = [
-    place::READS,
-    place::WRITES,
-    place::CONDITIONAL,
-    place::INDIRECT,
-];
 
 impl Quick {
     /// Of a block with these steps; `line_bits`: of the cache of instructions. `None`: it has other references.
@@ -95,7 +87,7 @@ impl Quick {
                 What::General | What::Rest => return None,
             }
             if let Some(counted) = step.counted() {
-                let place = PLACES.iter().position(|&place| place == counted)?;
+                let place = EVERY_TIME.iter().position(|&place| place == counted)?;
                 let times = always.get_mut(place)?;
                 *times = times.checked_add(1)?;
             }
@@ -127,7 +119,7 @@ impl Quick {
             return false;
         }
         if whole {
-            for (place, times) in PLACES.into_iter().zip(self.always) {
+            for (place, times) in EVERY_TIME.into_iter().zip(self.always) {
                 model.meets(place, u64::from(times));
             }
         }

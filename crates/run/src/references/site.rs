@@ -264,7 +264,10 @@ impl Site {
                     let address = executed.at(&step.form);
                     let level = model.as_mut().map_or(Level::First, |model| {
                         let by = by(&self.instructions, step);
-                        model.caches.meet_data(address, step.size, by)
+                        let level = model.caches.meet_data(address, step.size, by);
+                        model.meets(references(step.kind), 1);
+                        model.meet(misses(step.kind), level);
+                        level
                     });
                     found.met(level);
                     if let Some(touched) = touched.as_deref_mut() {

@@ -126,7 +126,7 @@ impl Options {
             model: Some(self.simulated_caches()),
             without_branches: !self.branch_sim,
             paths: self.tool == Tool::Callgrind,
-            one_part: self.tool == Tool::Cachegrind,
+            emptied: self.tool == Tool::Callgrind,
             ..Wanted::default()
         })
     }

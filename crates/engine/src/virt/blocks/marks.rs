@@ -93,23 +93,29 @@ impl Reader<'_> {
 
     /// Keeps what a thread counted apart, part by part.
     pub(super) fn apart(&mut self, slot: u32, image: u32, space: u32, values: &[u64]) {
-        let regions = self.shared.regions.as_ref();
-        let apart = regions.is_some_and(|regions| regions.threads_apart);
-        let mut before: Vec<u64> = Vec::new();
-        let mut part = 0;
-        let mut keep = |part, now: &[u64], before: &[u64]| {
-            let before = before.iter().copied().chain(std::iter::repeat(0));
-            let values = now
-                .iter()
-                .zip(before)
-                .map(|(now, before)| now.wrapping_sub(before));
+        for (part, values) in self.parts(slot, values) {
             self.blocks.counted.push(Counted {
                 image,
                 thread: slot,
                 part,
                 space,
-                values: values.collect(),
+                values,
             });
+        }
+    }
+
+    /// What a thread counted, part by part.
+    pub(super) fn parts(&self, slot: u32, values: &[u64]) -> Vec<(u32, Vec<u64>)> {
+        let regions = self.shared.regions.as_ref();
+        let apart = regions.is_some_and(|regions| regions.threads_apart);
+        let mut before: Vec<u64> = Vec::new();
+        let mut part = 0;
+        let mut parts = Vec::new();
+        let mut keep = |part, now: &[u64], before: &[u64]| {
+            let before = before.iter().copied().chain(std::iter::repeat(0));
+            let now = now.iter().zip(before);
+            let counted = now.map(|(now, before)| now.wrapping_sub(before));
+            parts.push((part, counted.collect()));
         };
         for marked in self.marked.iter().filter(|marked| marked.thread == slot) {
             let Ok(now) = self
@@ -127,5 +133,6 @@ impl Reader<'_> {
             (before, part) = (now, marked.number);
         }
         keep(part, values, &before);
+        parts
     }
 }

@@ -27,11 +27,45 @@ impl Blocks {
         }
         space.noted.get(&counter)
     }
+
+    /// What a counter of a space says with this value.
+    fn noted(&self, space: u32, counter: u32, value: u64) -> Option<Noted> {
+        match self.entry(space, counter)?.0 {
+            Entry::Block { .. } => {
+                let &(described, _) = self.described(space, counter)?;
+                Some(Noted {
+                    described,
+                    instructions: 0..usize::MAX,
+                    times: value,
+                    taken: None,
+                })
+            }
+            Entry::Part {
+                of, from, to, add, ..
+            } => {
+                let (described, taken) = self.described(space, of)?;
+                let part = counter.wrapping_sub(of).wrapping_sub(1) as usize;
+                let branch = taken.get(part).copied().unwrap_or(0);
+                Some(Noted {
+                    described: *described,
+                    instructions: usize::from(from)..usize::from(to),
+                    times: if add { value } else { value.wrapping_neg() },
+                    taken: usize::from(branch).checked_sub(1).map(|at| (at, value)),
+                })
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Reader<'_> {
-    /// Calls `see` for every counter of the thread in `slot` that is not 0.
-    pub(in crate::virt) fn noted(&mut self, slot: u32, page: &[u8], see: &mut dyn FnMut(Noted)) {
+    /// Calls `see` for every counter of the thread in `slot` that is not 0, in each part of its profile.
+    pub(in crate::virt) fn noted(
+        &mut self,
+        slot: u32,
+        page: &[u8],
+        see: &mut dyn FnMut(u32, Noted),
+    ) {
         let number = word32(page, offset_of!(Context, space));
         if number == 0 || number > slot {
             return;
@@ -46,39 +80,11 @@ impl Reader<'_> {
         let Ok(values) = self.shared.words(slot, u64::from(COUNTERS), count) else {
             return;
         };
-        for (counter, &value) in (0u32..).zip(&values).filter(|(_, value)| **value != 0) {
-            let noted = match blocks.entry(number, counter) {
-                Some((Entry::Block { .. }, _)) => {
-                    let described = blocks.described(number, counter);
-                    described.map(|&(described, _)| Noted {
-                        described,
-                        instructions: 0..usize::MAX,
-                        times: value,
-                        taken: None,
-                    })
+        for (part, values) in self.parts(slot, &values) {
+            for (counter, &value) in (0u32..).zip(&values).filter(|(_, value)| **value != 0) {
+                if let Some(noted) = self.blocks.noted(number, counter, value) {
+                    see(part, noted);
                 }
-                Some((
-                    Entry::Part {
-                        of, from, to, add, ..
-                    },
-                    _,
-                )) => {
-                    let described = blocks.described(number, of);
-                    described.map(|(described, taken)| {
-                        let part = counter.wrapping_sub(of).wrapping_sub(1) as usize;
-                        let branch = taken.get(part).copied().unwrap_or(0);
-                        Noted {
-                            described: *described,
-                            instructions: usize::from(from)..usize::from(to),
-                            times: if add { value } else { value.wrapping_neg() },
-                            taken: usize::from(branch).checked_sub(1).map(|at| (at, value)),
-                        }
-                    })
-                }
-                _ => None,
-            };
-            if let Some(noted) = noted {
-                see(noted);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! What a model has to know, as it comes: rings of `xlate::recent`, most of whose records are looked up quickly.
 
+use super::Marked;
 use crate::xlate::known::Record;
 use crate::xlate::references::MARK;
 
@@ -45,6 +46,8 @@ pub enum Next {
     Jump(u32, u64),
     /// An instruction in another line.
     Fetch(u32),
+    /// The thread is in this node of the tree of calls from here on ([`super::Marked::Node`]).
+    Node(u64),
 }
 
 /// Records behind each other.
@@ -83,7 +86,12 @@ impl Iterator for Batch<'_> {
         let place = key.wrapping_mul(SPREAD) >> (64 - PLACES);
         let place = self.numbers.get(place as usize)?;
         if place.key != key || word & MARK != 0 {
-            return None;
+            // (A mark is no record's key.)
+            let Some(Marked::Node(node)) = Marked::of(word) else {
+                return None;
+            };
+            self.rest = behind;
+            return Some(Next::Node(node));
         }
         let number = place.number;
         if conditional {

@@ -214,6 +214,7 @@ impl Rings<'_> {
             .next_slot
             .load(std::sync::atomic::Ordering::Acquire);
         let mut reader = blocks::Reader::new(self.shared);
+        reader.marks(next.min(crate::layout::MAX_SLOTS));
         let sink = self.sink.clone();
         let mut sink = sink.sink.lock().unwrap_or_else(PoisonError::into_inner);
         for slot in 1..next.min(crate::layout::MAX_SLOTS) {
@@ -229,13 +230,14 @@ impl Rings<'_> {
                 memory: word(offset_of!(Context, space)),
             };
             let codes = &mut self.codes;
-            reader.noted(slot, page.as_slice(), &mut |noted| {
+            reader.noted(slot, page.as_slice(), &mut |part, noted| {
                 let code = codes.find(noted.described);
                 let Some(code) = code.and_then(|code| codes.get(code)) else {
                     return;
                 };
                 let end = noted.instructions.end.min(code.instructions.len());
-                sink.counted(thread, code, noted.instructions.start..end, noted.times);
+                let instructions = noted.instructions.start..end;
+                sink.counted((thread, part), code, instructions, noted.times);
                 if let Some((at, times)) = noted.taken {
                     sink.taken(thread, code, at, times);
                 }

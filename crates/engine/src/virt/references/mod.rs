@@ -196,9 +196,15 @@ pub trait Sink: Send {
         let _ = (thread, line);
     }
     /// With [`References::filtered`], at the end: a thread executed these instructions of a block so often (modulo 2⁶⁴:
-    /// what was counted too much is taken away).
-    fn counted(&mut self, thread: Thread, code: &Code, instructions: Range<usize>, times: u64) {
-        let _ = (thread, code, instructions, times);
+    /// what was counted too much is taken away). `part`: how many marks of its process' profile were before.
+    fn counted(
+        &mut self,
+        (thread, part): (Thread, u32),
+        code: &Code,
+        instructions: Range<usize>,
+        times: u64,
+    ) {
+        let _ = (thread, part, code, instructions, times);
     }
     /// The same: the conditional branch with this number was taken so often.
     fn taken(&mut self, thread: Thread, code: &Code, at: usize, times: u64) {
@@ -223,7 +229,6 @@ pub struct References {
     pub(super) recent: Option<Sets>,
     pub(super) branches: bool,
     pub(super) alone: bool,
-    pub(super) whole: bool,
 }
 
 impl References {
@@ -236,14 +241,13 @@ impl References {
             recent: None,
             branches: true,
             alone: false,
-            whole: false,
         }
     }
 
     /// References are not told one by one, but what was done in each line ([`Sink::line`]), what lies unaligned
     /// ([`Sink::lies`]), and instructions whose references take more to say ([`Sink::noted`]); and at the end how often
-    /// blocks were executed ([`Sink::counted`], [`Sink::taken`]; not [`Sink::executed`]). Not with regions or a tree of
-    /// calls: there all is told as without.
+    /// blocks were executed ([`Sink::counted`], [`Sink::taken`]; not [`Sink::executed`]). With regions or a tree of calls
+    /// all is told as without, but for a model alone ([`References::recent`]).
     #[must_use]
     pub fn filtered(mut self, on: bool) -> Self {
         self.filtered = on;
@@ -253,7 +257,7 @@ impl References {
     /// With [`References::filtered`], for a model whose first levels of data and instructions replace the least recently
     /// used line of a set: references to the line of data that the thread used last in its set (of 64 bytes), and
     /// instructions in such a line, are not told; others, and branches, are ([`Sink::batch`]; not [`Sink::taken`]). `alone`:
-    /// nothing but this is wanted.
+    /// nothing but this is wanted. Nodes of a tree of calls then have what is not told: [`super::Calls::modelled`].
     #[must_use]
     pub fn recent(mut self, levels: Option<Levels>, alone: bool) -> Self {
         self.recent = levels.map(|levels| Sets {
@@ -263,14 +267,6 @@ impl References {
         });
         self.branches = levels.is_none_or(|levels| levels.branches);
         self.alone = alone && levels.is_some();
-        self
-    }
-
-    /// With [`super::Options::regions`], all of the run is collected as one part all the same: so references can be
-    /// filtered.
-    #[must_use]
-    pub fn whole(mut self, on: bool) -> Self {
-        self.whole = on;
         self
     }
 

@@ -9,7 +9,7 @@ use crate::calls::EVENTS;
 use crate::xlate::decode::Kind;
 use crate::xlate::emit::{Buffer, SCRATCH};
 use crate::xlate::entry::Offsets;
-use crate::xlate::facts::{Event, Facts};
+use crate::xlate::facts::{Facts, counts};
 
 /// Offsets of the context's fields for the tree.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +32,7 @@ impl CallOffsets {
     /// What these instructions add to the events beside instructions.
     pub fn events_of(&self, facts: &[Facts]) -> [i8; EVENTS] {
         self.events.map(|number| {
-            let event = Event::ALL.get(usize::from(number));
-            let event = event.filter(|_| number != 0);
-            let counts = |facts: &&Facts| event.is_some_and(|event| event.counts(**facts));
+            let counts = |facts: &&Facts| number != 0 && counts(number, **facts);
             facts.iter().filter(counts).count() as i8
         })
     }

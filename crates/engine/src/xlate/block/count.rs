@@ -7,11 +7,13 @@
 //! takes over what the exit had to add to the running total, and adds it with its own number: an addition that waits
 //! for the one before costs more than all else in a block.
 
-use super::{Builder, record};
+use super::{Builder, Item, record};
 use crate::calls::EVENTS;
 use crate::layout::COUNTERS;
 use crate::xlate::emit::{Buffer, SCRATCH};
 use crate::xlate::entry::Offsets;
+use crate::xlate::facts::Facts;
+use crate::xlate::known::simple;
 
 /// What an early exit corrects, with its own counter: the instructions `from` to
 /// `to` of the block are added (or taken away) once for each time it is taken.
@@ -198,6 +200,20 @@ impl Builder<'_, '_> {
         match config.calls.is_some() || config.own_clock || config.in_turn {
             true => instructions as i8,
             false => 0,
+        }
+    }
+
+    /// What an instruction adds, where that is counted by block.
+    pub(super) fn facts_of(&self, item: &Item) -> Facts {
+        let config = self.config;
+        if config.counter.is_none() {
+            return Facts(0);
+        }
+        let facts = Facts::of(&item.insn);
+        let filter = config.noting.and_then(|noting| noting.filter);
+        match filter.filter(|filter| filter.recent.is_some() && config.calls.is_some()) {
+            Some(filter) => facts.with_references(simple(&item.insn, item.code(), filter.reads_fs)),
+            None => facts,
         }
     }
 

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::costs::{Detail, Numbers, Piece, Place, own_address};
 use super::{Names, is_same};
-use crate::references::{SIMULATED, Simulated};
+use crate::references::{EVERY_TIME, SIMULATED, Simulated};
 use crate::result::RunResult;
 
 /// An edge's place, in order.
@@ -55,12 +55,21 @@ impl<'a> Own<'a> {
 
     fn of(&self, node: &CallNode) -> Costs {
         let mut costs = [0; LANES];
-        let more = match &self.modelled {
-            Some(modelled) => modelled.get(&node.address).map_or(&[][..], |all| &all[..]),
-            None => &node.events[..],
+        let [own, beside @ ..] = &mut costs;
+        *own = node.own;
+        let Some(modelled) = &self.modelled else {
+            for (cost, &event) in beside.iter_mut().zip(&node.events) {
+                *cost = event;
+            }
+            return costs;
         };
-        for (cost, own) in costs.iter_mut().zip([&node.own].into_iter().chain(more)) {
-            *cost = *own;
+        *beside = modelled.get(&node.address).copied().unwrap_or_default();
+        if self.calls.modelled {
+            for (&place, &event) in EVERY_TIME.iter().zip(&node.events) {
+                if let Some(cost) = beside.get_mut(place) {
+                    *cost = cost.wrapping_add(event);
+                }
+            }
         }
         costs
     }

@@ -1,7 +1,9 @@
 //! What a model has to know, as the engine tells it: where references to lines that were used last are left out.
 
+use super::super::costs::place;
+use super::super::paths::{OfNode as _, Paths};
 use super::super::site::Told;
-use super::Gathering;
+use super::{Gathering, Table};
 use truecount_engine::virt::references::{Batch, Code, Meaning, Next};
 use truecount_memory::{By, Level};
 
@@ -63,22 +65,37 @@ impl Gathering {
         let mut touched = facts.then(|| space.lines(&self.wanted, when));
         let before = modelled.caches.beside;
         for next in batch {
-            let (Next::Reference(number, _)
-            | Next::Branch(number, _)
-            | Next::Jump(number, _)
-            | Next::Fetch(number)) = next;
+            let number = match next {
+                Next::Reference(number, _)
+                | Next::Branch(number, _)
+                | Next::Jump(number, _)
+                | Next::Fetch(number) => number,
+                Next::Node(address) => {
+                    let number = |paths: &mut Paths| paths.number(address);
+                    now.node = self.paths.as_mut().map(number);
+                    continue;
+                }
+            };
             let Some(Met { told, first, last }) = table.met.get_mut(number as usize) else {
                 self.lost += 1;
                 continue;
             };
-            match next {
+            let level = match next {
                 Next::Branch(_, taken) => {
                     *first += u64::from(taken);
-                    *last += u64::from(modelled.branches.conditional(told.pc, taken));
+                    if modelled.branches.conditional(told.pc, taken) {
+                        *last += 1;
+                        self.paths.meet(now.node, place::CONDITIONAL_WRONG, 1);
+                    }
+                    continue;
                 }
                 Next::Jump(_, target) => {
                     *first += 1;
-                    *last += u64::from(modelled.branches.indirect(told.pc, target));
+                    if modelled.branches.indirect(told.pc, target) {
+                        *last += 1;
+                        self.paths.meet(now.node, place::INDIRECT_WRONG, 1);
+                    }
+                    continue;
                 }
                 Next::Reference(_, address) => {
                     let by = By {
@@ -86,37 +103,60 @@ impl Gathering {
                         operand: told.operand,
                     };
                     let level = modelled.caches.meet_data(address, told.size, by);
-                    if level != Level::First {
-                        *first += 1;
-                        *last += u64::from(level == Level::Memory);
-                        if let Some(touched) = &mut touched {
-                            touched.missed(address, level == Level::Memory);
-                        }
+                    if level != Level::First
+                        && let Some(touched) = &mut touched
+                    {
+                        touched.missed(address, level == Level::Memory);
                     }
+                    level
                 }
-                Next::Fetch(_) => {
-                    let level = modelled.caches.meet_fetch(told.pc, told.size);
-                    *first += u64::from(level != Level::First);
-                    *last += u64::from(level == Level::Memory);
-                }
+                Next::Fetch(_) => modelled.caches.meet_fetch(told.pc, told.size),
+                Next::Node(_) => continue,
+            };
+            if level != Level::First {
+                let of_memory = u64::from(level == Level::Memory);
+                *first += 1;
+                *last += of_memory;
+                self.paths.meet(now.node, told.misses, 1);
+                self.paths
+                    .meet(now.node, told.misses + place::TO_LAST, of_memory);
             }
         }
         table.beside.add_since(&before, &modelled.caches.beside);
     }
 
-    /// What was told by numbers goes to the blocks.
+    /// Parts that no thread is in any more keep what is not 0; others go on with this one.
+    pub(super) fn leave_parts(&mut self, part: u32) {
+        for (number, table) in self.tables.iter_mut().enumerate() {
+            let left = table.part.part != part && !table.met.is_empty();
+            if left && self.threads.iter().all(|of| of.table != number) {
+                table.leave();
+            }
+        }
+    }
+
+    /// What was told by numbers goes to the blocks, once it is known which were executed.
     pub(super) fn spread(&mut self) {
         for table in &mut self.tables {
-            for (number, met) in self.numbers.iter().zip(std::mem::take(&mut table.met)) {
-                let met = [met.first, met.last];
-                if met == [0; 2] {
+            table.leave();
+            for (number, met) in std::mem::take(&mut table.left) {
+                let Some(number) = self.numbers.get(number as usize) else {
                     continue;
-                }
+                };
                 let site = table.sites.place(number.block as usize);
                 let site = site.and_then(Option::as_mut);
                 let known = site.is_some_and(|site| site.adds(number.step as usize, met));
-                self.lost += u32::from(!known);
+                self.lost += u32::from(!known && !table.dropped);
             }
         }
+    }
+}
+
+impl Table {
+    /// Nobody is here any more.
+    fn leave(&mut self) {
+        let met = (0..).zip(std::mem::take(&mut self.met));
+        let met = met.map(|(number, met)| (number, [met.first, met.last]));
+        self.left.extend(met.filter(|(_, met)| *met != [0; 2]));
     }
 }

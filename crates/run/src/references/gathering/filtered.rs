@@ -31,16 +31,12 @@ impl Gathering {
             sharing,
             locality,
             paths,
-            one_part: _,
+            emptied: _,
         } = &self.wanted;
         let modelled = self.levels().is_some();
         let wanted = if model.is_some() { modelled } else { *facts };
-        wanted && !sharing && !locality && !paths
-    }
-
-    /// See [`Wanted::one_part`].
-    pub(in crate::references) fn is_one_part(&self) -> bool {
-        self.wanted.one_part
+        let by_path = *facts && *paths;
+        wanted && !sharing && !locality && !by_path
     }
 
     /// Nothing is wanted but the model.
@@ -167,13 +163,16 @@ impl Gathering {
     /// Instructions were executed so often.
     pub(super) fn count(
         &mut self,
-        thread: Thread,
+        (thread, part): (Thread, u32),
         code: &Code,
         instructions: Range<usize>,
         times: u64,
     ) {
         self.now = self.number(thread);
-        if let Some((site, _)) = self.site_of(code) {
+        let table = self.table(thread, part, false);
+        if let Some(table) = self.tables.get_mut(table)
+            && let Some(site) = table.site(code, &self.wanted)
+        {
             site.count(instructions, times);
         }
     }

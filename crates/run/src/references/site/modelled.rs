@@ -17,6 +17,8 @@ pub(in crate::references) struct Told {
     pub(in crate::references) size: u32,
     /// Number of its operand.
     pub(in crate::references) operand: u8,
+    /// Where its misses of the first level are counted.
+    pub(in crate::references) misses: usize,
 }
 
 impl Site {
@@ -56,6 +58,10 @@ impl Site {
             pc: self.instructions.get(usize::from(step.at))?.pc,
             size: step.size,
             operand: step.operand,
+            misses: match step.what {
+                What::Fetch => place::FETCH_L1,
+                _ => misses(step.kind),
+            },
         })
     }
 
