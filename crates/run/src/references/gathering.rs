@@ -13,6 +13,7 @@ use super::paths::Paths;
 use super::shared::shared;
 use super::site::Site;
 use super::{Facts, Memory, Missed, Size, Wanted};
+use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, HashMap};
 use truecount_engine::virt::references::{Code, Run, Thread, Unknown};
 use truecount_memory::{BesideMisses, Kind, Moment, Sharing, Touched};
@@ -132,7 +133,7 @@ pub(super) struct Gathering {
     /// What the engine tells by numbers …
     numbers: Vec<batch::Number>,
     /// … which are these of blocks and steps.
-    numbered: HashMap<(u32, u32), u32>,
+    numbered: FxHashMap<(u32, u32), u32>,
 }
 
 /// What takes the costs of an executed instruction: which part, its address, its costs, what is not known of it.
@@ -152,7 +153,7 @@ impl Gathering {
             lost: 0,
             runs: Vec::new(),
             numbers: Vec::new(),
-            numbered: HashMap::new(),
+            numbered: FxHashMap::default(),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::xlate::known::Record;
 use crate::xlate::references::MARK;
 
 /// Bits of the number of places.
-const PLACES: u32 = 15;
+const PLACES: u32 = 16;
 /// Spreads records over them (2⁶⁴ by the golden ratio).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -17,8 +17,20 @@ pub(super) struct Place {
     number: u32,
 }
 
-/// Numbers by record.
+/// Numbers by record: each has two places.
 pub(super) struct Numbers(Box<[Place]>);
+
+/// The first of a record's places.
+#[inline]
+fn first(key: u64) -> usize {
+    (key.wrapping_mul(SPREAD) >> (64 - PLACES)) as usize
+}
+
+/// The other one, beside it.
+#[inline]
+fn second(first: usize) -> usize {
+    first ^ 1
+}
 
 impl Numbers {
     pub(super) fn new(wanted: bool) -> Self {
@@ -27,8 +39,10 @@ impl Numbers {
     }
 
     pub(super) fn set(&mut self, key: u64, number: u32) {
-        let place = key.wrapping_mul(SPREAD) >> (64 - PLACES);
-        if let Some(place) = self.0.get_mut(place as usize) {
+        let place = first(key);
+        let is_free = |place: &&usize| self.0.get(**place).is_some_and(|place| place.key == 0);
+        let free = [place, second(place)].iter().find(is_free).copied();
+        if let Some(place) = self.0.get_mut(free.unwrap_or(place)) {
             *place = Place { key, number };
         }
     }
@@ -83,9 +97,12 @@ impl Iterator for Batch<'_> {
         } else {
             word
         };
-        let place = key.wrapping_mul(SPREAD) >> (64 - PLACES);
-        let place = self.numbers.get(place as usize)?;
-        if place.key != key || word & MARK != 0 {
+        let place = first(key);
+        let mut known = self.numbers.get(place)?;
+        if known.key != key {
+            known = self.numbers.get(second(place))?;
+        }
+        if known.key != key || word & MARK != 0 {
             // (A mark is no record's key.)
             let Some(Marked::Node(node)) = Marked::of(word) else {
                 return None;
@@ -93,7 +110,7 @@ impl Iterator for Batch<'_> {
             self.rest = behind;
             return Some(Next::Node(node));
         }
-        let number = place.number;
+        let number = known.number;
         if conditional {
             self.rest = behind;
             return Some(Next::Branch(number, word & Record::TAKEN_BIT != 0));

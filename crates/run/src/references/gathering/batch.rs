@@ -117,9 +117,10 @@ impl Gathering {
                 let of_memory = u64::from(level == Level::Memory);
                 *first += 1;
                 *last += of_memory;
-                self.paths.meet(now.node, told.misses, 1);
+                let misses = usize::from(told.misses);
+                self.paths.meet(now.node, misses, 1);
                 self.paths
-                    .meet(now.node, told.misses + place::TO_LAST, of_memory);
+                    .meet(now.node, misses + place::TO_LAST, of_memory);
             }
         }
         table.beside.add_since(&before, &modelled.caches.beside);

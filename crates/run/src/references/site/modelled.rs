@@ -18,7 +18,7 @@ pub(in crate::references) struct Told {
     /// Number of its operand.
     pub(in crate::references) operand: u8,
     /// Where its misses of the first level are counted.
-    pub(in crate::references) misses: usize,
+    pub(in crate::references) misses: u8,
 }
 
 impl Site {
@@ -61,7 +61,7 @@ impl Site {
             misses: match step.what {
                 What::Fetch => place::FETCH_L1,
                 _ => misses(step.kind),
-            },
+            } as u8,
         })
     }
 
