@@ -15,7 +15,7 @@ use super::site::Site;
 use super::{Facts, Memory, Missed, Size, Wanted};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, HashMap};
-use truecount_engine::virt::references::{Code, Run, Thread, Unknown};
+use truecount_engine::virt::references::{Code, Meaning, Run, Thread, Unknown};
 use truecount_memory::{BesideMisses, Kind, Moment, Sharing, Touched};
 
 /// Which part of a run.
@@ -132,8 +132,8 @@ pub(super) struct Gathering {
     runs: Vec<(usize, Kind, Run)>,
     /// What the engine tells by numbers …
     numbers: Vec<batch::Number>,
-    /// … which are these of blocks and steps.
-    numbered: FxHashMap<(u32, u32), u32>,
+    /// … which are these: of a block, an instruction there, and of what that does.
+    numbered: FxHashMap<(u32, usize, Meaning), u32>,
 }
 
 /// What takes the costs of an executed instruction: which part, its address, its costs, what is not known of it.

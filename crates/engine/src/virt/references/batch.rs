@@ -9,13 +9,9 @@ const PLACES: u32 = 16;
 /// Spreads records over them (2⁶⁴ by the golden ratio).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The number that a sink gave a record's meaning.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Place {
-    /// The record, without what it says beside its meaning; 0: none.
-    key: u64,
-    number: u32,
-}
+/// A record, without what it says beside its meaning (0: none), and the number that a sink gave that. (An array of zeros is
+/// no memory before it is used.)
+type Place = [u64; 2];
 
 /// Numbers by record: each has two places.
 pub(super) struct Numbers(Box<[Place]>);
@@ -35,15 +31,15 @@ fn second(first: usize) -> usize {
 impl Numbers {
     pub(super) fn new(wanted: bool) -> Self {
         let many = if wanted { 1 << PLACES } else { 0 };
-        Self(vec![Place::default(); many].into_boxed_slice())
+        Self(vec![[0; 2]; many].into_boxed_slice())
     }
 
     pub(super) fn set(&mut self, key: u64, number: u32) {
         let place = first(key);
-        let is_free = |place: &&usize| self.0.get(**place).is_some_and(|place| place.key == 0);
+        let is_free = |place: &&usize| self.0.get(**place).is_some_and(|place| place[0] == 0);
         let free = [place, second(place)].iter().find(is_free).copied();
         if let Some(place) = self.0.get_mut(free.unwrap_or(place)) {
-            *place = Place { key, number };
+            *place = [key, number.into()];
         }
     }
 }
@@ -99,10 +95,10 @@ impl Iterator for Batch<'_> {
         };
         let place = first(key);
         let mut known = self.numbers.get(place)?;
-        if known.key != key {
+        if known[0] != key {
             known = self.numbers.get(second(place))?;
         }
-        if known.key != key || word & MARK != 0 {
+        if known[0] != key || word & MARK != 0 {
             // (A mark is no record's key.)
             let Some(Marked::Node(node)) = Marked::of(word) else {
                 return None;
@@ -110,7 +106,7 @@ impl Iterator for Batch<'_> {
             self.rest = behind;
             return Some(Next::Node(node));
         }
-        let number = known.number;
+        let number = known[1] as u32;
         if conditional {
             self.rest = behind;
             return Some(Next::Branch(number, word & Record::TAKEN_BIT != 0));

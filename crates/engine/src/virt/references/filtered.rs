@@ -30,7 +30,7 @@ pub(super) struct Resolved {
 }
 
 /// Room for them.
-pub(super) fn none_resolved() -> Box<[Resolved]> {
+fn none_resolved() -> Box<[Resolved]> {
     let none = Resolved {
         record: 0,
         code: 0,
@@ -124,6 +124,9 @@ impl Rings<'_> {
                 self.lie(thread, record, *counts, sink)?;
             }
             Is::Reference(does) => {
+                if self.resolved.is_empty() {
+                    self.resolved = none_resolved();
+                }
                 let place = record.0.wrapping_mul(SPREAD) >> (64 - RESOLVED);
                 if self.resolved.get(place as usize)?.record != record.0 {
                     let (code, operand) = self.operand(record, does)?;

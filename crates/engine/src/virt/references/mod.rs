@@ -129,7 +129,7 @@ pub struct Levels {
 }
 
 /// What of an instruction is told, with [`References::recent`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(clippy::exhaustive_enums, reason = "there is nothing else in a model")]
 pub enum Meaning {
     /// References of its operand with this number.

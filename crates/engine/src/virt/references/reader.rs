@@ -3,7 +3,7 @@
 use super::batch::Numbers;
 use super::code::{Executed, left};
 use super::codes::Codes;
-use super::filtered::{Resolved, none_resolved};
+use super::filtered::Resolved;
 use super::heap::{Heap, Scout, Words};
 use super::{Marked, References, Thread};
 use crate::layout::{Context, LOG, RING, option, state};
@@ -149,7 +149,7 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
         filtered,
         recent,
         numbers: Numbers::new(recent),
-        resolved: filtered.then(none_resolved).unwrap_or_default(),
+        resolved: Box::default(),
         words: Vec::new(),
         pools: HashMap::new(),
         told: HashSet::new(),

@@ -21,21 +21,25 @@ pub(super) struct Number {
     told: Told,
     /// Number of its block …
     block: u32,
-    /// … and of its step there.
-    step: u32,
+    /// … and of its instruction there …
+    at: usize,
+    /// … and which of what that does it is.
+    what: Meaning,
 }
 
 impl Gathering {
     /// Gives what an instruction does a number.
     pub(super) fn give_number(&mut self, code: &Code, at: usize, what: Meaning) -> Option<u32> {
-        let now = self.threads.get(self.now)?;
-        let table = self.tables.get_mut(now.table)?;
-        let (step, told) = table.site(code, &self.wanted)?.told(at, what)?;
-        let (block, step) = (code.number, step as u32);
         let next = self.numbers.len() as u32;
-        let number = *self.numbered.entry((block, step)).or_insert(next);
+        let key = (code.number, at, what);
+        let number = *self.numbered.entry(key).or_insert(next);
         if number == next {
-            self.numbers.push(Number { told, block, step });
+            self.numbers.push(Number {
+                told: Told::new(code, at, what)?,
+                block: code.number,
+                at,
+                what,
+            });
         }
         Some(number)
     }
@@ -146,7 +150,7 @@ impl Gathering {
                 };
                 let site = table.sites.place(number.block as usize);
                 let site = site.and_then(Option::as_mut);
-                let known = site.is_some_and(|site| site.adds(number.step as usize, met));
+                let known = site.is_some_and(|site| site.adds((number.at, number.what), met));
                 self.lost += u32::from(!known && !table.dropped);
             }
         }

@@ -3,9 +3,9 @@
 use super::super::costs::place;
 use super::super::lines::Lines;
 use super::super::modelled::{Modelled, misses};
-use super::super::step::{Found, Known, Step, What, is_taken, touch};
+use super::super::step::{Found, Known, Step, What, is_taken, kind_of, touch};
 use super::{Site, by};
-use truecount_engine::virt::references::{Executed, Meaning};
+use truecount_engine::virt::references::{Code, Executed, Meaning};
 use truecount_memory::Level;
 
 /// Something that an instruction does, as the model has to know it.
@@ -19,6 +19,27 @@ pub(in crate::references) struct Told {
     pub(in crate::references) operand: u8,
     /// Where its misses of the first level are counted.
     pub(in crate::references) misses: u8,
+}
+
+impl Told {
+    /// Of an instruction of a block; `None`: it does nothing like that.
+    pub(in crate::references) fn new(code: &Code, at: usize, what: Meaning) -> Option<Self> {
+        let instruction = code.instructions.get(at)?;
+        let (size, operand, misses) = match what {
+            Meaning::Operand(number) => {
+                let operand = code.operands(at).get(number)?;
+                (operand.size, number, misses(kind_of(operand.access)))
+            }
+            Meaning::Line => (instruction.length, 0, place::FETCH_L1),
+            Meaning::Conditional | Meaning::Indirect => (0, 0, 0),
+        };
+        Some(Self {
+            pc: instruction.pc,
+            size,
+            operand: operand as u8,
+            misses: misses as u8,
+        })
+    }
 }
 
 impl Site {
@@ -36,38 +57,26 @@ impl Site {
         }
     }
 
-    /// What the model has to know of something that an instruction does, and the number of its step.
-    pub(in crate::references) fn told(&self, at: usize, what: Meaning) -> Option<(usize, Told)> {
+    /// The number of a step.
+    fn number_of(&self, at: usize, what: Meaning) -> Option<usize> {
         let wanted = match what {
-            Meaning::Operand(operand) => {
-                let step = self.step_of(at, operand)?;
-                return Some((step, self.told_of(step)?));
-            }
+            Meaning::Operand(operand) => return self.step_of(at, operand),
             Meaning::Line => What::Fetch,
             Meaning::Conditional => What::Conditional,
             Meaning::Indirect => What::Indirect,
         };
         let mut steps = self.steps.iter();
-        let step = steps.position(|step| step.what == wanted && usize::from(step.at) == at)?;
-        Some((step, self.told_of(step)?))
+        steps.position(|step| step.what == wanted && usize::from(step.at) == at)
     }
 
-    fn told_of(&self, step: usize) -> Option<Told> {
-        let step = self.steps.get(step)?;
-        Some(Told {
-            pc: self.instructions.get(usize::from(step.at))?.pc,
-            size: step.size,
-            operand: step.operand,
-            misses: match step.what {
-                What::Fetch => place::FETCH_L1,
-                _ => misses(step.kind),
-            } as u8,
-        })
-    }
-
-    /// What was counted of a step elsewhere. `false`: there is none.
-    pub(in crate::references) fn adds(&mut self, step: usize, [first, last]: [u64; 2]) -> bool {
-        let found = self.found.get_mut(step);
+    /// What was counted elsewhere of something that an instruction does. `false`: there is nothing like that.
+    pub(in crate::references) fn adds(
+        &mut self,
+        (at, what): (usize, Meaning),
+        [first, last]: [u64; 2],
+    ) -> bool {
+        let step = self.number_of(at, what);
+        let found = step.and_then(|step| self.found.get_mut(step));
         found.is_some_and(|found| {
             found.first += first;
             found.last += last;
