@@ -361,9 +361,9 @@ pub fn on() -> bool {
     slots::header().options & option::FILTERED != 0
 }
 
-/// The address of the block that a record names.
-pub fn described_pc(described: u64) -> Option<u64> {
-    let offset = described * 8;
+/// The address of the block that a record of a thread's names.
+pub fn pc_of(context: &Context, record: Record) -> Option<u64> {
+    let offset = record.described(context.noted.base) * 8;
     let slot = offset.checked_div(REGION)? as u32;
     // SAFETY: a description of this process', which is never taken away; slot 0 has none.
     (slot != 0)
@@ -413,7 +413,7 @@ pub fn unfinished(
     let this = context.this;
     let mut end = context.noted.position.wrapping_sub(marks);
     let is_ours = |record: Record| {
-        described_pc(record.described()) == Some(block.pc) && record.number() == usize::from(done)
+        pc_of(context, record) == Some(block.pc) && record.number() == usize::from(done)
     };
     let start = context.noted.filled.load(Relaxed) % CHUNKS * CHUNK + APART;
     if let Some(words) = words_of(block, done) {

@@ -3,7 +3,7 @@
 //! instruction.
 
 use crate::entry::{address, kind};
-use crate::known::{self, described_pc, word};
+use crate::known::{self, pc_of, word};
 use crate::layout::{Context, RING, option};
 use crate::slots;
 use crate::xlate::known::{Is, Literal, Record};
@@ -209,9 +209,6 @@ pub fn take_back(context: &mut Context, pc: u64, done: u16) {
         return;
     }
     let start = context.noted.filled.load(Relaxed) % CHUNKS * CHUNK + APART;
-    let is_this = |described: u64, number: usize| {
-        number == usize::from(done) && described_pc(described) == Some(pc)
-    };
     loop {
         let position = context.noted.position;
         let back = |words: u32| {
@@ -219,21 +216,23 @@ pub fn take_back(context: &mut Context, pc: u64, done: u16) {
             // SAFETY: a word of the thread's ring.
             at.map(|at| Record(unsafe { word(context, at).read() }))
         };
+        let is_this = |record: Record, number: usize| {
+            number == usize::from(done) && pc_of(context, record) == Some(pc)
+        };
+        let model = |record: Option<Record>| {
+            let record = record?;
+            let (model, number) = record.model()?;
+            is_this(record, number).then_some(model)
+        };
         let (last, before) = (back(1), back(2));
-        let one = last.and_then(Record::model);
-        if let Some((model @ (Model::Conditional(_) | Model::Fetch), described, number)) = one
-            && is_this(described, number)
-        {
+        if let Some(one @ (Model::Conditional(_) | Model::Fetch)) = model(last) {
             context.noted.position = position - 1;
-            if model == Model::Fetch {
+            if one == Model::Fetch {
                 forget_all(context);
             }
             continue;
         }
-        let branch = before.and_then(Record::model);
-        if let Some((Model::Indirect, described, number)) = branch
-            && is_this(described, number)
-        {
+        if model(before) == Some(Model::Indirect) {
             context.noted.position = position - 2;
             continue;
         }
@@ -241,7 +240,7 @@ pub fn take_back(context: &mut Context, pc: u64, done: u16) {
         let Some(reference) = before.filter(is_reference) else {
             return;
         };
-        if !is_this(reference.described(), reference.number()) {
+        if !is_this(reference, reference.number()) {
             return;
         }
         context.noted.position = position - 2;

@@ -19,7 +19,7 @@ use crate::snapshot::Piece;
 use crate::syscall_table as nr;
 use crate::xlate::block;
 use crate::xlate::decode::{Kind, MAX_LEN, decode};
-use crate::xlate::known::Filter;
+use crate::xlate::known::{Filter, Record};
 use crate::xlate::references::{
     ABSOLUTE, APART, CHUNK, CHUNKS, INTERRUPTED, MARK, NODE, Noting, Words,
 };
@@ -63,6 +63,14 @@ impl Place {
     /// Where the next description is in the totals file.
     fn offset(&self) -> u64 {
         region_offset(self.slot, slots::header().apart) + self.used
+    }
+
+    /// The same in words, as it is said: from [`BASE`] on, or with this bit.
+    fn said(&self, absolute: u64) -> u64 {
+        match self.first {
+            true => self.used / 8,
+            false => self.offset() / 8 | absolute,
+        }
     }
 }
 
@@ -137,11 +145,11 @@ pub fn next() -> Option<Noting> {
         recent: recent::recent(),
         ..filter
     });
-    let described = match (known::on(), place.first) {
-        (true, _) => place.offset() / 8,
-        (_, true) => place.used / 8,
-        _ => (place.offset() / 8) | ABSOLUTE,
+    let absolute = match known::on() {
+        true => Record::ABSOLUTE,
+        false => ABSOLUTE,
     };
+    let described = place.said(absolute);
     Some(Noting {
         described,
         ring: RING as u32,
@@ -153,13 +161,13 @@ pub fn next() -> Option<Noting> {
     })
 }
 
-/// Describes a block that was just translated as [`next`] said. Returns where, if that is not in its head.
+/// Describes a block that was just translated as [`next`] said. Returns where, as it is said, if that is not in its head.
 pub fn describe(pc: u64, built: &block::Block) -> Option<u64> {
     if built.words == 0 {
         return None;
     }
     let mut place = PLACE.lock();
-    let offset = place.offset();
+    let said = place.said(Record::ABSOLUTE);
     let at = slots::context_at(place.slot) + place.used;
     let counts = u64::from(built.insns)
         | (u64::from(built.guest_len) & 0xffff) << 32
@@ -177,7 +185,7 @@ pub fn describe(pc: u64, built: &block::Block) -> Option<u64> {
         }
     }
     place.used += (16 + u64::from(built.guest_len)).next_multiple_of(8);
-    known::on().then_some(offset / 8)
+    known::on().then_some(said)
 }
 
 /// Where the head of the thread's last block is.

@@ -85,7 +85,7 @@ pub enum Entry<'a> {
     Described {
         /// The block's counter.
         counter: u32,
-        /// Offset in the totals file, in words.
+        /// Where: `xlate::known::described`.
         at: u64,
         /// For each counter behind the block's: one more than the number of the conditional branch whose taken ones it
         /// counts; 0: none's.

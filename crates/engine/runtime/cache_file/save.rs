@@ -405,7 +405,10 @@ fn gather(words: &[u64], owners: &Table<u16>, plan: &mut Plan, mut to: Option<&m
     while let Some((entry, used)) = log::entry(rest) {
         let entry_words = rest.get(..used).unwrap_or(&[]);
         rest = rest.get(used..).unwrap_or(&[]);
-        let (Entry::Block { counter: of, .. } | Entry::Part { of, .. }) = entry else {
+        let (Entry::Block { counter: of, .. }
+        | Entry::Part { of, .. }
+        | Entry::Described { counter: of, .. }) = entry
+        else {
             continue;
         };
         let owner = owners.slice().get(of as usize).copied().unwrap_or(0);

@@ -123,9 +123,10 @@ fn bits(options: &super::Options, blocks: bool, own_clock: bool) -> u32 {
 impl Shared {
     pub(super) fn new(options: &super::Options) -> Result<Self, LaunchError> {
         let plain = options.times.is_none();
-        // Such code names records that are this run's, or asks at functions of libraries.
-        let own = option::FILTERED | option::ALLOCATIONS;
-        let kept = plain && references(options) & own == 0;
+        // Such code goes by a shadow that is this run's, or asks at functions of libraries.
+        let noted = references(options);
+        let shadow = noted & option::FILTERED != 0 && noted & option::MODEL_ALONE == 0;
+        let kept = plain && !shadow && noted & option::ALLOCATIONS == 0;
         let cache = options.cache.clone().filter(|_| kept);
         let own_clock = options.own_clock || options.in_turn;
         let totals = memfd(c"truecount-totals")?;
@@ -239,6 +240,10 @@ impl Shared {
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         for event in header.tree.events {
             bytes.extend(event.to_le_bytes());
+        }
+        let sets = &header.sets;
+        for size in [sets.data, sets.code, sets.code_bits] {
+            bytes.extend(size.to_le_bytes());
         }
         hash(0, &bytes)
     }

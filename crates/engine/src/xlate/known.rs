@@ -225,12 +225,24 @@ pub enum Is {
     Model(Model),
 }
 
+/// Where a block is described that records, and the log, say so of ([`Record::ABSOLUTE`]).
+pub fn described(said: u64, base: u64) -> u64 {
+    match said & Record::ABSOLUTE {
+        0 => base + said,
+        _ => said & !Record::ABSOLUTE,
+    }
+}
+
 impl Record {
     const NUMBER: u32 = 48;
     const COUNT: u32 = 54;
     const REFERENCE: u64 = 1 << 60;
     const INSTRUCTION: u64 = 2 << 60;
     const LIES: u64 = 3 << 60;
+    /// In where a block is described, as records and the log say it: what is below is an offset in the totals file. Without it,
+    /// it is one from [`Ring::base`](super::references::Ring::base) on: so code that is kept for other runs names its
+    /// descriptions. (Above all offsets in words, and below the number of a conditional branch.)
+    pub const ABSOLUTE: u64 = 1 << 39;
     /// It was not executed: it says nothing.
     pub const CANCELLED: u64 = 1 << 62;
     /// It is a string instruction that was interrupted; what it did so far counts.
@@ -261,9 +273,9 @@ impl Record {
         )
     }
 
-    /// Where the block is described.
-    pub fn described(self) -> u64 {
-        self.0 & ((1 << 47) - 1)
+    /// Where the block is described: offset in the totals file, in words.
+    pub fn described(self, base: u64) -> u64 {
+        described(self.0 & (2 * Self::ABSOLUTE - 1), base)
     }
 
     /// The instruction's number in its block.

@@ -49,8 +49,7 @@ impl Record {
     /// The byte that says whether a conditional branch was taken.
     pub const TAKEN: u32 = 6;
     /// Where the number of its instruction is then: above all places where blocks are described.
-    const NUMBER_BELOW: u32 = 40;
-    const BELOW: u64 = (1 << Self::NUMBER_BELOW) - 1;
+    const NUMBER_BELOW: u32 = Self::ABSOLUTE.trailing_zeros() + 1;
 
     /// The bit that says so.
     pub const TAKEN_BIT: u64 = 1 << (8 * Self::TAKEN);
@@ -75,11 +74,7 @@ impl Record {
 
     /// For a conditional branch, not taken.
     pub fn conditional(described: u64, number: usize) -> Self {
-        Self(
-            Self::CONDITIONAL << Self::SORT
-                | described & Self::BELOW
-                | (number as u64) << Self::NUMBER_BELOW,
-        )
+        Self(Self::CONDITIONAL << Self::SORT | described | (number as u64) << Self::NUMBER_BELOW)
     }
 
     /// For an indirect one.
@@ -92,19 +87,17 @@ impl Record {
         Self(Self::FETCH << Self::SORT | described | (number as u64) << 48)
     }
 
-    /// What it says, if it is the model's; where the block is described, and the number of its instruction.
+    /// What it says, if it is the model's, and the number of its instruction.
     #[inline]
-    pub fn model(self) -> Option<(Model, u64, usize)> {
-        let described = self.0 & Self::BELOW;
+    pub fn model(self) -> Option<(Model, usize)> {
         let number = (self.0 >> 48) as usize & 63;
         match self.0 >> Self::SORT {
             Self::CONDITIONAL => Some((
                 Model::Conditional(self.0 >> 48 & 1 != 0),
-                described,
                 (self.0 >> Self::NUMBER_BELOW) as usize & 63,
             )),
-            Self::INDIRECT => Some((Model::Indirect, described, number)),
-            Self::FETCH => Some((Model::Fetch, described, number)),
+            Self::INDIRECT => Some((Model::Indirect, number)),
+            Self::FETCH => Some((Model::Fetch, number)),
             _ => None,
         }
     }

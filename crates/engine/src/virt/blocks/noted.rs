@@ -3,7 +3,9 @@
 use super::{Blocks, Reader, word32};
 use crate::layout::{COUNTERS, Context, MAX_COUNTERS};
 use crate::log::Entry;
+use crate::virt::bytes::field;
 use crate::xlate::block::MAX_PARTS;
+use crate::xlate::known::described;
 use std::mem::offset_of;
 use std::ops::Range;
 
@@ -28,13 +30,13 @@ impl Blocks {
         space.noted.get(&counter)
     }
 
-    /// What a counter of a space says with this value.
-    fn noted(&self, space: u32, counter: u32, value: u64) -> Option<Noted> {
+    /// What a counter of a space says with this value; `base`: of its process' descriptions.
+    fn noted(&self, (space, base): (u32, u64), counter: u32, value: u64) -> Option<Noted> {
         match self.entry(space, counter)?.0 {
             Entry::Block { .. } => {
-                let &(described, _) = self.described(space, counter)?;
+                let &(said, _) = self.described(space, counter)?;
                 Some(Noted {
-                    described,
+                    described: described(said, base),
                     instructions: 0..usize::MAX,
                     times: value,
                     taken: None,
@@ -43,11 +45,11 @@ impl Blocks {
             Entry::Part {
                 of, from, to, add, ..
             } => {
-                let (described, taken) = self.described(space, of)?;
+                let (said, taken) = self.described(space, of)?;
                 let part = counter.wrapping_sub(of).wrapping_sub(1) as usize;
                 let branch = taken.get(part).copied().unwrap_or(0);
                 Some(Noted {
-                    described: *described,
+                    described: described(*said, base),
                     instructions: usize::from(from)..usize::from(to),
                     times: if add { value } else { value.wrapping_neg() },
                     taken: usize::from(branch).checked_sub(1).map(|at| (at, value)),
@@ -74,6 +76,7 @@ impl Reader<'_> {
             let space = self.space(number);
             self.blocks.spaces.insert(number, space);
         }
+        let base = u64::from_le_bytes(field(page, offset_of!(Context, noted.base)));
         let blocks = &self.blocks;
         let counters = blocks.spaces.get(&number).map_or(0, |space| space.counters);
         let count = counters.min(MAX_COUNTERS) as usize;
@@ -82,7 +85,7 @@ impl Reader<'_> {
         };
         for (part, values) in self.parts(slot, &values) {
             for (counter, &value) in (0u32..).zip(&values).filter(|(_, value)| **value != 0) {
-                if let Some(noted) = self.blocks.noted(number, counter, value) {
+                if let Some(noted) = self.blocks.noted((number, base), counter, value) {
                     see(part, noted);
                 }
             }

@@ -88,6 +88,8 @@ pub struct Code {
     operands: Vec<Operand>,
     /// Each instruction's first word.
     pub(super) first_words: Vec<u8>,
+    /// Its operands are not there, nor what is not known of references.
+    pub(super) brief: bool,
 }
 
 /// What of the machine decides what is referenced.
@@ -107,14 +109,14 @@ fn number_of(register: Register) -> Option<u8> {
 }
 
 impl Code {
-    /// Of a block at `pc` with these bytes and so many words.
+    /// Of a block at `pc` with these bytes and so many words; without a factory, brief.
     pub(super) fn new(
         number: u32,
         pc: u64,
         bytes: &[u8],
         (instructions, words): (usize, usize),
         machine: &Machine,
-        factory: &mut InstructionInfoFactory,
+        mut factory: Option<&mut InstructionInfoFactory>,
     ) -> Option<Self> {
         let mut code = Self {
             number,
@@ -123,6 +125,7 @@ impl Code {
             instructions: Vec::with_capacity(instructions),
             operands: Vec::with_capacity(instructions),
             first_words: Vec::with_capacity(instructions),
+            brief: factory.is_none(),
         };
         let near = 1u16 << (3 + Event::Branches as u8);
         let (mut at, mut word) = (0usize, 1usize);
@@ -136,24 +139,30 @@ impl Code {
             let noted = Words::of(&insn, own);
             let address = pc.wrapping_add(at as u64);
             let start = code.operands.len();
-            let mut decoder = Decoder::with_ip(64, own, address, DecoderOptions::NONE);
-            let decoded = decoder.decode();
+            let is_near = Facts::of(&insn).0 & near != 0;
+            let mut decoded = iced_x86::Instruction::default();
+            if is_near || factory.is_some() {
+                let mut decoder = Decoder::with_ip(64, own, address, DecoderOptions::NONE);
+                decoder.decode_out(&mut decoded);
+            }
             let mut unknown = None;
-            if decoded.is_invalid() {
-                unknown = (!noted.is_empty()).then_some(Unknown::Other);
-            } else {
-                let operands = Operands {
-                    noted: Noted {
-                        words: &noted,
-                        first: word,
-                        enabled: machine.components,
-                    },
-                    reads_fs: machine.reads_fs,
-                };
-                let wanted = InstructionInfoOptions::NO_REGISTER_USAGE;
-                for memory in factory.info_options(&decoded, wanted).used_memory() {
-                    if let Err(why) = operands.of(&decoded, memory, &mut code.operands) {
-                        unknown = Some(why);
+            if let Some(factory) = factory.as_deref_mut() {
+                if decoded.is_invalid() {
+                    unknown = (!noted.is_empty()).then_some(Unknown::Other);
+                } else {
+                    let operands = Operands {
+                        noted: Noted {
+                            words: &noted,
+                            first: word,
+                            enabled: machine.components,
+                        },
+                        reads_fs: machine.reads_fs,
+                    };
+                    let wanted = InstructionInfoOptions::NO_REGISTER_USAGE;
+                    for memory in factory.info_options(&decoded, wanted).used_memory() {
+                        if let Err(why) = operands.of(&decoded, memory, &mut code.operands) {
+                            unknown = Some(why);
+                        }
                     }
                 }
             }
@@ -163,7 +172,7 @@ impl Code {
                 operands: start..code.operands.len(),
                 // (What is called far, or by the kernel, is no near branch.)
                 branch: match decoded.flow_control() {
-                    _ if Facts::of(&insn).0 & near == 0 => Branch::None,
+                    _ if !is_near => Branch::None,
                     FlowControl::ConditionalBranch => Branch::Conditional {
                         target: decoded.near_branch_target(),
                     },

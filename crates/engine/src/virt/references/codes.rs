@@ -63,6 +63,14 @@ impl<'a> Codes<'a> {
         self.block(described).map(|known| known.number)
     }
 
+    /// The number of the block that is described there; it may be brief ([`Code::brief`]).
+    pub(super) fn find_brief(&mut self, described: u64) -> Option<u32> {
+        match self.recent.get(described as usize % RECENT) {
+            Some(known) if known.described == described => Some(known.number),
+            _ => self.look_up(described, true),
+        }
+    }
+
     /// The block that is described there.
     #[inline]
     pub(super) fn block(&mut self, described: u64) -> Option<Known> {
@@ -74,7 +82,7 @@ impl<'a> Codes<'a> {
 
     #[inline(never)]
     fn block_anew(&mut self, described: u64) -> Option<Known> {
-        let number = self.look_up(described)?;
+        let number = self.look_up(described, false)?;
         let code = self.get(number)?;
         let known = Known {
             described,
@@ -93,18 +101,22 @@ impl<'a> Codes<'a> {
         self.codes.get(number as usize)?.as_ref()
     }
 
-    fn look_up(&mut self, described: u64) -> Option<u32> {
+    fn look_up(&mut self, described: u64, brief: bool) -> Option<u32> {
         if let Some(&known) = self.known.get(&described) {
+            if !brief && self.get(known).is_some_and(|code| code.brief) {
+                let code = self.describe(known, described, false);
+                *self.codes.get_mut(known as usize)? = code;
+            }
             return Some(known);
         }
         let number = u32::try_from(self.codes.len()).ok()?;
-        let code = self.describe(number, described);
+        let code = self.describe(number, described, brief);
         self.codes.push(code);
         self.known.insert(described, number);
         Some(number)
     }
 
-    fn describe(&mut self, number: u32, described: u64) -> Option<Code> {
+    fn describe(&mut self, number: u32, described: u64, brief: bool) -> Option<Code> {
         let offset = described.checked_mul(8)?;
         let mut start = [0u8; AT_ONCE];
         let read = self.shared.read_some_at(offset, &mut start).ok()?;
@@ -134,7 +146,7 @@ impl<'a> Codes<'a> {
             reads_fs: header.options & option::READS_FS != 0,
             components: state::enabled() & shown,
         };
-        let factory = &mut self.factory;
+        let factory = (!brief).then_some(&mut self.factory);
         Code::new(number, pc, bytes, (instructions, words), &machine, factory)
     }
 }

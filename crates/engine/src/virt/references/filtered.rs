@@ -1,6 +1,7 @@
 //! Rings in which only what is not known to add nothing is noted (`xlate::known`), and at the end how often each block
 //! was executed.
 
+use super::batch::Numbers;
 use super::code::{Code, Executed};
 use super::heap::Words;
 use super::reader::Rings;
@@ -19,9 +20,27 @@ const RESOLVED: u32 = 15;
 /// Spreads records over those places (2⁶⁴ by the golden ratio).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// What a process' records mean, as far as that was asked for lately.
+pub(super) struct Resolution {
+    /// Numbers of what the model's mean.
+    numbers: Numbers,
+    /// References, by their first words.
+    references: Box<[Resolved]>,
+}
+
+impl Resolution {
+    /// Nothing yet.
+    pub(super) fn new(recent: bool) -> Self {
+        Self {
+            numbers: Numbers::new(recent),
+            references: Box::default(),
+        }
+    }
+}
+
 /// What a reference's record means.
 #[derive(Clone, Copy)]
-pub(super) struct Resolved {
+struct Resolved {
     /// Its first word; 0: none.
     record: u64,
     code: u32,
@@ -64,18 +83,19 @@ impl Code {
 }
 
 impl Rings<'_> {
-    /// A part's records and marks.
+    /// A part's records and marks; `base`: of its process' descriptions.
     pub(super) fn records(
         &mut self,
-        thread: Thread,
+        (thread, base): (Thread, u64),
         buffer: &[u64],
         heap: &mut Words,
         sink: &mut dyn Sink,
     ) {
         let mut rest = buffer;
+        self.turn(base);
         while !rest.is_empty() {
             if self.recent {
-                let mut batch = Batch::new(rest, &self.numbers);
+                let mut batch = Batch::new(rest, &self.resolution.numbers);
                 sink.batch(thread, &mut batch);
                 let left = batch.rest.len();
                 rest = rest.get(rest.len() - left..).unwrap_or(&[]);
@@ -109,6 +129,23 @@ impl Rings<'_> {
         }
     }
 
+    /// What comes is of a process with these descriptions. (Others have the same records of theirs.)
+    pub(super) fn turn(&mut self, base: u64) {
+        /// Processes whose records are known.
+        const MOST: usize = 64;
+        if self.base == base {
+            return;
+        }
+        if self.others.len() >= MOST {
+            self.others.clear();
+        }
+        let known = self.others.remove(&base);
+        let known = known.unwrap_or_else(|| Resolution::new(self.recent));
+        let before = std::mem::replace(&mut self.resolution, known);
+        self.others
+            .insert(std::mem::replace(&mut self.base, base), before);
+    }
+
     /// `None`: it makes no sense.
     fn record(
         &mut self,
@@ -124,20 +161,20 @@ impl Rings<'_> {
                 self.lie(thread, record, *counts, sink)?;
             }
             Is::Reference(does) => {
-                if self.resolved.is_empty() {
-                    self.resolved = none_resolved();
+                if self.resolution.references.is_empty() {
+                    self.resolution.references = none_resolved();
                 }
                 let place = record.0.wrapping_mul(SPREAD) >> (64 - RESOLVED);
-                if self.resolved.get(place as usize)?.record != record.0 {
+                if self.resolution.references.get(place as usize)?.record != record.0 {
                     let (code, operand) = self.operand(record, does)?;
-                    *self.resolved.get_mut(place as usize)? = Resolved {
+                    *self.resolution.references.get_mut(place as usize)? = Resolved {
                         record: record.0,
                         code,
                         operand,
                         hint: u32::MAX,
                     };
                 }
-                let known = self.resolved.get_mut(place as usize)?;
+                let known = self.resolution.references.get_mut(place as usize)?;
                 let code = self.codes.get(known.code)?;
                 let operand = (at, known.operand as usize);
                 let address = *own.first()?;
@@ -147,12 +184,12 @@ impl Rings<'_> {
                     let plain = Record(record.0 & !Record::ALL);
                     self.number(plain, sink)?;
                     let words = [plain.0, address];
-                    sink.batch(thread, &mut Batch::new(&words, &self.numbers));
+                    sink.batch(thread, &mut Batch::new(&words, &self.resolution.numbers));
                 }
             }
             Is::Model(_) => return None,
             Is::Instruction(_) => {
-                let code = self.codes.find(record.described())?;
+                let code = self.codes.find(record.described(self.base))?;
                 let code = self.codes.get(code)?;
                 code.with_words(at, own, &mut self.words);
                 let executed = Executed {
@@ -174,13 +211,14 @@ impl Rings<'_> {
             Is::Reference(does) if record.0 & Record::ALL == 0 => {
                 let (_, operand) = self.operand(record, does)?;
                 (
-                    record.described(),
+                    record.described(self.base),
                     record.number(),
                     Meaning::Operand(operand as usize),
                 )
             }
             Is::Model(model) => {
-                let (_, described, at) = record.model()?;
+                let (_, at) = record.model()?;
+                let described = record.described(self.base);
                 let what = match model {
                     Model::Conditional(_) => Meaning::Conditional,
                     Model::Indirect => Meaning::Indirect,
@@ -190,19 +228,23 @@ impl Rings<'_> {
             }
             _ => return None,
         };
-        let code = self.codes.find(described)?;
+        // (Of what is no reference the operands are not needed.)
+        let code = match what {
+            Meaning::Operand(_) => self.codes.find(described)?,
+            _ => self.codes.find_brief(described)?,
+        };
         let number = sink.number(self.codes.get(code)?, at, what)?;
         let key = match Record::is_conditional(record.0) {
             true => record.0 & !Record::TAKEN_BIT,
             false => record.0,
         };
-        self.numbers.set(key, number);
+        self.resolution.numbers.set(key, number);
         Some(())
     }
 
     /// The block and the operand's number that a record means.
     pub(super) fn operand(&mut self, record: Record, does: Does) -> Option<(u32, u32)> {
-        let code = self.codes.find(record.described())?;
+        let code = self.codes.find(record.described(self.base))?;
         let access = access(does);
         let mut operands = self.codes.get(code)?.operands(record.number()).iter();
         let operand = operands.position(|operand| operand.access == access)?;
@@ -280,7 +322,7 @@ mod tests {
             {
                 return;
             }
-            let code = Code::new(0, 0x1000, own, (1, 200), &machine, &mut factory).unwrap();
+            let code = Code::new(0, 0x1000, own, (1, 200), &machine, Some(&mut factory)).unwrap();
             assert_eq!(code.instructions[0].unknown, None, "{own:02x?}");
             let theirs = code.operands(0);
             let ours: Vec<_> = ours.iter().flatten().collect();

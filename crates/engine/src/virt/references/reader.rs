@@ -1,9 +1,8 @@
 //! The thread that reads the rings.
 
-use super::batch::Numbers;
 use super::code::{Executed, left};
 use super::codes::Codes;
-use super::filtered::Resolved;
+use super::filtered::Resolution;
 use super::heap::{Heap, Scout, Words};
 use super::{Marked, References, Thread};
 use crate::layout::{Context, LOG, RING, option, state};
@@ -117,10 +116,12 @@ pub(super) struct Rings<'a> {
     pub(super) filtered: bool,
     /// What the model has to know is told.
     pub(super) recent: bool,
-    /// Numbers of what the model's records mean.
-    pub(super) numbers: Numbers,
-    /// What references' records mean, by their first words.
-    pub(super) resolved: Box<[Resolved]>,
+    /// What the records of the process with these descriptions mean …
+    pub(super) resolution: Resolution,
+    /// … where they begin, as [`described`] has it …
+    pub(super) base: u64,
+    /// … and the same of other processes.
+    pub(super) others: HashMap<u64, Resolution>,
     /// Room for a block's words.
     pub(super) words: Vec<u64>,
     /// By memory: slots with pieces of its shadow.
@@ -148,8 +149,9 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
         ahead: Vec::new(),
         filtered,
         recent,
-        numbers: Numbers::new(recent),
-        resolved: Box::default(),
+        resolution: Resolution::new(recent),
+        base: 0,
+        others: HashMap::new(),
         words: Vec::new(),
         pools: HashMap::new(),
         told: HashSet::new(),
@@ -369,6 +371,7 @@ impl Rings<'_> {
             let mut sink = sink.sink.lock().unwrap_or_else(PoisonError::into_inner);
             if self.filtered {
                 sink.turn(thread);
+                self.turn(base);
                 self.lies(thread, &mut *sink);
             }
             sink.ended(thread);
@@ -400,7 +403,7 @@ impl Rings<'_> {
         let mut sink = sink.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.turn(thread);
         if self.filtered {
-            self.records(thread, &buffer, heap, &mut *sink);
+            self.records((thread, base), &buffer, heap, &mut *sink);
             drop(sink);
             self.buffer = buffer;
             return;
