@@ -69,7 +69,7 @@ impl Place {
     fn said(&self, absolute: u64) -> u64 {
         match self.first {
             true => self.used / 8,
-            false => self.offset() / 8 | absolute,
+            false => (self.offset() / 8) | absolute,
         }
     }
 }
