@@ -442,6 +442,14 @@ fn tools_of_valgrinds_alone_are_left_to_it() {
     assert_eq!(code(&output), 7);
     let output = run(&["ls"], &[], Some(&script));
     assert_eq!(stdout(&output), "other: ls\n");
+    // Without PATH: where Valgrind is installed, if it is.
+    let mut command = truecount(&["valgrind", "--tool=drd", "./nonexistent"]);
+    let output = command.env_remove("PATH").output().unwrap();
+    let installed = ["/usr/local/bin", "/usr/bin", "/bin"];
+    let installed = installed.map(|place| Path::new(place).join("valgrind").exists());
+    let sought = stderr(&output).contains("the tool drd needs Valgrind itself");
+    assert_eq!(installed.contains(&true), !sought, "{}", stderr(&output));
+    assert_ne!(code(&output), 0);
     for path in [&[&*link][..], &[&copy, &link]] {
         let output = run(&["--tool=drd", "ls"], path, None);
         assert_eq!(code(&output), 1);

@@ -5,7 +5,7 @@ use super::bytes::field;
 use super::shared::Shared;
 use crate::calls::{EVENTS, FIRST, Node, Thread, kind};
 use crate::layout::{Context, MAX_SLOTS, TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR};
-use crate::xlate::facts::{Event, READS};
+use crate::xlate::facts::{Event, READS, READS_ONLY};
 use std::collections::HashMap;
 use std::mem::offset_of;
 
@@ -248,7 +248,10 @@ impl Reader {
         let events = tree.events.iter().filter(|&&number| number != 0);
         let events = events.filter_map(|&number| Event::ALL.get(usize::from(number)));
         self.calls.events = events.copied().collect();
-        self.calls.modelled = tree.events.contains(&READS);
+        self.calls.modelled = tree
+            .events
+            .iter()
+            .any(|event| [READS, READS_ONLY].contains(event));
         if self.calls.modelled {
             self.calls.events.clear();
         }

@@ -415,11 +415,16 @@ fn filtered(options: &super::Options) -> bool {
 
 /// What a tree of calls counts beside instructions, with a model: what is not told one by one.
 fn beside_model(options: &super::Options) -> [u8; crate::calls::EVENTS] {
-    let branches = options.references.as_ref().is_some_and(|all| all.branches);
+    let references = options.references.as_ref();
+    let branches = references.is_some_and(|all| all.branches);
+    let [reads, writes] = match references.is_some_and(|all| all.modifies_as_store) {
+        true => [facts::READS_ONLY, facts::ALL_WRITES],
+        false => [facts::READS, facts::WRITES],
+    };
     let branch = |event: Event| if branches { event as u8 } else { 0 };
     [
-        facts::READS,
-        facts::WRITES,
+        reads,
+        writes,
         branch(Event::ConditionalBranches),
         branch(Event::IndirectBranches),
     ]

@@ -95,14 +95,21 @@ impl Event {
 pub const READS: u8 = 64;
 /// … and those that write only; of instructions whose references follow from them ([`super::known::simple`]).
 pub const WRITES: u8 = 65;
+/// As [`READS`], of those that read only …
+pub const READS_ONLY: u8 = 66;
+/// … and those that write, or read and write.
+pub const ALL_WRITES: u8 = 67;
 
 /// Whether an instruction with these facts counts; `number`: of an [`Event`], or one of those above.
 pub fn counts(number: u8, facts: Facts) -> bool {
     let is = |event: Event| event.counts(facts);
     let follows = facts.0 & Facts::FOLLOWS != 0;
+    let modifies = facts.0 & Facts::MODIFIES != 0;
     match number {
         READS => follows && is(Event::Loads),
-        WRITES => follows && is(Event::Stores) && facts.0 & Facts::MODIFIES == 0,
+        WRITES => follows && is(Event::Stores) && !modifies,
+        READS_ONLY => follows && is(Event::Loads) && !modifies,
+        ALL_WRITES => follows && is(Event::Stores),
         _ => Event::ALL
             .get(usize::from(number))
             .is_some_and(|&event| is(event)),

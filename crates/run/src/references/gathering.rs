@@ -49,7 +49,8 @@ impl Table {
         let site = self.sites.place(code.number as usize)?;
         let model = wanted.model.as_ref();
         let branches = !wanted.without_branches;
-        Some(site.get_or_insert_with(|| Box::new(Site::new(code, model, branches))))
+        let kind_of = |access| wanted.kind_of(access);
+        Some(site.get_or_insert_with(|| Box::new(Site::new(code, model, branches, kind_of))))
     }
 }
 
@@ -307,6 +308,10 @@ impl Gathering {
     /// Calls of the allocator are wanted.
     pub(super) fn wants_data(&self) -> bool {
         self.wanted.data
+    }
+
+    pub(super) fn wanted(&self) -> &Wanted {
+        &self.wanted
     }
 
     pub(super) fn is_modelled(&self) -> bool {

@@ -56,6 +56,9 @@ pub struct Wanted {
     /// Where regions switch counting on again, the model's caches are empty (its branch predictors are not), as with
     /// Callgrind.
     pub emptied: bool,
+    /// In the model, an instruction that reads and writes the same data makes one reference that writes, as Callgrind has
+    /// it; otherwise one that reads, as Cachegrind has it.
+    pub modifies_as_store: bool,
 }
 
 /// Exact facts about a run's memory references.
@@ -432,6 +435,7 @@ impl Noted {
             .allocations(gathered.wants_data())
             .filtered(gathered.can_be_filtered())
             .recent(gathered.levels(), gathered.is_alone())
+            .modifies_as_store(gathered.wanted().modifies_as_store)
     }
 
     fn gathered(&self) -> MutexGuard<'_, Gathering> {

@@ -11,9 +11,11 @@ use super::costs::{Costs, Simulated};
 use super::lines::Lines;
 use super::modelled::{Modelled, misses, references};
 use super::quick::Quick;
-use super::step::{Found, Known, Step, What, add, is_taken, kind_of, touch};
+use super::step::{Found, Known, Step, What, add, is_taken, touch};
 use std::ops::Range;
-use truecount_engine::virt::references::{Branch, Code, Executed, Form, Lies, Run, Unknown};
+use truecount_engine::virt::references::{
+    Access, Branch, Code, Executed, Form, Lies, Run, Unknown,
+};
 use truecount_memory::{By, Kind, Level, Machine, Near, aligned_bits};
 
 /// A block.
@@ -39,7 +41,12 @@ pub(super) struct Site {
 
 impl Site {
     /// Of a block; with a `model`, what that needs. Without `branches` they are no part of it.
-    pub(super) fn new(code: &Code, model: Option<&Machine>, branches: bool) -> Self {
+    pub(super) fn new(
+        code: &Code,
+        model: Option<&Machine>,
+        branches: bool,
+        kind_of: impl Fn(Access) -> Kind,
+    ) -> Self {
         let mut steps = Vec::with_capacity(2 * code.instructions.len());
         let mut line = u64::MAX;
         for (number, instruction) in code.instructions.iter().enumerate() {
@@ -322,11 +329,12 @@ impl Site {
         let instruction = usize::from(step.at);
         let mut runs = std::mem::take(&mut self.runs);
         runs.clear();
-        let sizes = &mut self.sizes;
+        let (sizes, steps) = (&mut self.sizes, &self.steps);
         let modelled = model.is_some();
         let mut by_turns = false;
         executed.references(instruction, |number, operand, run| {
-            let kind = kind_of(operand.access);
+            let step = steps.get(first + number);
+            let kind = step.map_or(Kind::Load, |step| step.kind);
             if let Some(found) = self.found.get_mut(first + number) {
                 found.times += run.times;
                 found.bytes += u64::from(run.size).wrapping_mul(run.times);

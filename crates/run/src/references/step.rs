@@ -1,5 +1,6 @@
 //! The steps of a block: what has to be looked at each time it is executed.
 
+use super::Wanted;
 use super::costs::{Costs, place};
 use super::lines::Lines;
 use super::modelled::references;
@@ -89,6 +90,16 @@ pub(super) fn kind_of(access: Access) -> Kind {
         Access::Load => Kind::Load,
         Access::Store => Kind::Store,
         Access::Modify => Kind::Modify,
+    }
+}
+
+impl Wanted {
+    /// What the model makes of an access.
+    pub(super) fn kind_of(&self, access: Access) -> Kind {
+        match kind_of(access) {
+            Kind::Modify if self.modifies_as_store => Kind::Store,
+            kind => kind,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tools that only Valgrind has are run by it: a harness that asks for `dhat` beside `callgrind` gets both.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,8 +16,8 @@ const SOUGHT: &str = "TRUECOUNT_VALGRIND_SOUGHT";
 pub(super) fn run(tool: &str, words: &[OsString]) -> Failure {
     let none = || {
         Failure::new(1, format!("the tool {tool} needs Valgrind itself")).hint(
-            "truecount serves --tool=callgrind, cachegrind and none; others are left to the next valgrind in PATH, or to \
-             the one in TRUECOUNT_VALGRIND",
+            "truecount serves --tool=callgrind, cachegrind and none; others are left to the next valgrind in PATH (or, \
+             without PATH, in /usr/local/bin, /usr/bin and /bin), or to the one in TRUECOUNT_VALGRIND",
         )
     };
     if std::env::var_os(SOUGHT).is_some() {
@@ -36,8 +36,15 @@ pub(super) fn run(tool: &str, words: &[OsString]) -> Failure {
     )
 }
 
+/// Searched where there is no PATH, as with a harness that clears the environment of what it runs.
+const WITHOUT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
 /// The first `valgrind` in PATH that is not this program.
 fn next() -> Option<PathBuf> {
+    next_in(&std::env::var_os("PATH").unwrap_or_else(|| WITHOUT_PATH.into()))
+}
+
+fn next_in(path: &OsStr) -> Option<PathBuf> {
     let own = std::env::current_exe().and_then(|path| path.canonicalize());
     let is_other = |path: &PathBuf| {
         is_executable(path)
@@ -46,8 +53,7 @@ fn next() -> Option<PathBuf> {
                 .ok()
                 .is_some_and(|path| own.as_ref().map_or(true, |own| *own != path))
     };
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
+    std::env::split_paths(path)
         .map(|directory| directory.join("valgrind"))
         .find(is_other)
 }

@@ -127,6 +127,7 @@ impl Options {
             without_branches: !self.branch_sim,
             paths: self.tool == Tool::Callgrind,
             emptied: self.tool == Tool::Callgrind,
+            modifies_as_store: self.tool == Tool::Callgrind,
             ..Wanted::default()
         })
     }

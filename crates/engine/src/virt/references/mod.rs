@@ -229,6 +229,7 @@ pub struct References {
     pub(super) recent: Option<Sets>,
     pub(super) branches: bool,
     pub(super) alone: bool,
+    pub(super) modifies_as_store: bool,
 }
 
 impl References {
@@ -241,6 +242,7 @@ impl References {
             recent: None,
             branches: true,
             alone: false,
+            modifies_as_store: false,
         }
     }
 
@@ -267,6 +269,14 @@ impl References {
         });
         self.branches = levels.is_none_or(|levels| levels.branches);
         self.alone = alone && levels.is_some();
+        self
+    }
+
+    /// With [`References::recent`], in the nodes of a tree of calls: one that reads and writes is counted as one that
+    /// writes, not as one that reads.
+    #[must_use]
+    pub fn modifies_as_store(mut self, on: bool) -> Self {
+        self.modifies_as_store = on;
         self
     }
 

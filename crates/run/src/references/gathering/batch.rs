@@ -35,7 +35,7 @@ impl Gathering {
         let number = *self.numbered.entry(key).or_insert(next);
         if number == next {
             self.numbers.push(Number {
-                told: Told::new(code, at, what)?,
+                told: Told::new(code, at, what, &self.wanted)?,
                 block: code.number,
                 at,
                 what,

@@ -32,6 +32,7 @@ impl Gathering {
             locality,
             paths,
             emptied: _,
+            modifies_as_store: _,
         } = &self.wanted;
         let modelled = self.levels().is_some();
         let wanted = if model.is_some() { modelled } else { *facts };

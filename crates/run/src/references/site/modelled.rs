@@ -1,9 +1,10 @@
 //! What a model makes of a block: of all that it did, or of what changes something in the model.
 
+use super::super::Wanted;
 use super::super::costs::place;
 use super::super::lines::Lines;
 use super::super::modelled::{Modelled, misses};
-use super::super::step::{Found, Known, Step, What, is_taken, kind_of, touch};
+use super::super::step::{Found, Known, Step, What, is_taken, touch};
 use super::{Site, by};
 use truecount_engine::virt::references::{Code, Executed, Meaning};
 use truecount_memory::Level;
@@ -23,12 +24,17 @@ pub(in crate::references) struct Told {
 
 impl Told {
     /// Of an instruction of a block; `None`: it does nothing like that.
-    pub(in crate::references) fn new(code: &Code, at: usize, what: Meaning) -> Option<Self> {
+    pub(in crate::references) fn new(
+        code: &Code,
+        at: usize,
+        what: Meaning,
+        wanted: &Wanted,
+    ) -> Option<Self> {
         let instruction = code.instructions.get(at)?;
         let (size, operand, misses) = match what {
             Meaning::Operand(number) => {
                 let operand = code.operands(at).get(number)?;
-                (operand.size, number, misses(kind_of(operand.access)))
+                (operand.size, number, misses(wanted.kind_of(operand.access)))
             }
             Meaning::Line => (instruction.length, 0, place::FETCH_L1),
             Meaning::Conditional | Meaning::Indirect => (0, 0, 0),

@@ -51,7 +51,7 @@ canvas.addEventListener("click", e => { const i = at(e); if (i < 0 || i === zoom
 $("out").addEventListener("click", () => { zoom = -1; draw(); rest(); });
 function foundSays() { let sum = 0, calls = 0; const open = kids(-1);
   while (open.length) { const i = open.pop(); if (found.has(N[i])) { sum += I[i]; calls += C[i]; } else for (let c = first[i]; c >= 0; c = next[c]) open.push(c); }
-  return `${found.size} functions found: ${part(sum)} of all, ${num(sum)} inclusive`; }
+  return `${found.size} function${found.size === 1 ? "" : "s"} found: ${part(sum)} of all, ${num(sum)} inclusive`; }
 $("search").addEventListener("input", () => { const q = $("search").value.toLowerCase();
   found = q ? new Set(fn.filter(f => f.name.toLowerCase().includes(q)).map(f => f.i)) : null; shown = 40; draw(); rest(); table(); });
 
