@@ -60,6 +60,8 @@ struct Store {
     key: u64,
     /// Blocks that came from the snapshot.
     loaded: usize,
+    /// Something there had other code than when it was translated.
+    stale: bool,
     pages: &'static [SavedPage],
     owners: &'static [u16],
     log: &'static [u64],
@@ -75,6 +77,7 @@ static STORE: Mutex<Store> = Mutex::new(Store {
     process: 0,
     key: 0,
     loaded: 0,
+    stale: false,
     pages: &[],
     owners: &[],
     log: &[],
@@ -218,9 +221,10 @@ impl Store {
                 i.start == start && i.end <= end && i.offset == offset && i.identity == identity
             }) && engine.cache.kept.active.get(at) == Some(&FRESH)
         });
-        if let Some(at) = found
-            && self.activate(engine, at)
-        {
+        let Some(at) = found else { return };
+        if !self.activate(engine, at) {
+            self.stale = true;
+        } else {
             if let Some(place) = self.mapped.get_mut(free) {
                 place.image = Some(at as u16);
             }

@@ -194,20 +194,19 @@ pub fn hash(seed: u64, bytes: &[u8]) -> u64 {
         0xd6e8_feb8_6659_fd93,
     ];
     let mut lanes = KEYS.map(|key| seed ^ key);
-    let mut chunks = bytes.chunks_exact(64);
-    for chunk in &mut chunks {
-        for (lane, (part, key)) in lanes
-            .iter_mut()
-            .zip(chunk.chunks_exact(16).zip(KEYS.iter()))
-        {
-            let (low, high) = part.split_at(8);
+    let (chunks, rest) = bytes.as_chunks::<64>();
+    for chunk in chunks {
+        let parts = chunk.as_chunks::<16>().0;
+        for ((lane, part), key) in lanes.iter_mut().zip(parts).zip(KEYS) {
+            let part = u128::from_le_bytes(*part);
+            let (low, high) = (part as u64, (part >> 64) as u64);
             *lane = lane
                 .rotate_left(29)
-                .wrapping_add(fold(*lane ^ word(low), key ^ word(high)));
+                .wrapping_add(fold(*lane ^ low, key ^ high));
         }
     }
     let mut result = seed ^ bytes.len() as u64;
-    for part in chunks.remainder().chunks(8) {
+    for part in rest.chunks(8) {
         result = fold(result ^ word(part), KEYS[0]).wrapping_add(KEYS[1]);
     }
     for (lane, key) in lanes.iter().zip(KEYS) {

@@ -60,7 +60,12 @@ fn is_worth(store: &Store, cache: &mut Cache) -> bool {
         })
         .count() as u64;
     let old: u64 = cache.kept.images.iter().map(|i| i.blocks).sum();
-    fresh > (old >> 9) << store.effort.min(9)
+    // All is written again, in 1 µs a block of it or more; what is missing is translated again, in 15. What cannot be used
+    // is never made good by waiting.
+    if store.stale {
+        return fresh > (old >> 9) << store.effort.min(9);
+    }
+    fresh > (old / 20) << store.effort.min(4)
 }
 
 /// Whether a forked child has translated so much that its image did not have: with each one that offered something, more

@@ -10,7 +10,7 @@ mod noted;
 pub use marks::Mark;
 use marks::Marked;
 
-use super::bytes::field;
+use super::bytes::{Spread, field};
 use super::shared::Shared;
 use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, MAX_SLOTS, REGION};
 use crate::log::{self, Entry};
@@ -81,7 +81,7 @@ struct Space {
     /// Slot, first word and words of each segment.
     segments: Vec<(u32, usize, usize)>,
     /// Where blocks are described that note references, by their counters: see [`Entry::Described`].
-    noted: HashMap<u32, (u64, [u8; MAX_PARTS])>,
+    noted: Spread<u32, (u64, [u8; MAX_PARTS])>,
 }
 
 /// Counts of one process image in one space.

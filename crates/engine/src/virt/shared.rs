@@ -361,6 +361,15 @@ impl Shared {
         }
     }
 
+    /// Maps a part of the totals file, if it has one there.
+    pub(super) fn map_part(&self, offset: u64, len: usize) -> io::Result<MappedBytes> {
+        // (Behind its end there is no memory.)
+        if offset.saturating_add(len as u64) > self.totals.metadata()?.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        MappedBytes::new(&self.totals, offset, len)
+    }
+
     /// Reads bytes of the totals file.
     pub(super) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         self.totals.read_exact_at(bytes, offset)

@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -35,8 +36,8 @@ type Numbered = [u32; 3];
 struct Kept {
     /// The file's name in the directory, and what it has to begin with.
     key: Option<(u64, Vec<u8>)>,
-    texts: Vec<String>,
-    chains: Vec<Vec<Numbered>>,
+    texts: Texts,
+    chains: Chains,
     /// Offset in the file, from the symbol's start, and the number of its frames; by offset.
     places: Vec<(u64, u64, u32)>,
     /// Which of them was asked for last: mostly it is the one before.
@@ -47,6 +48,61 @@ struct Kept {
     indexed: bool,
     text_numbers: FxHashMap<String, u32>,
     chain_numbers: FxHashMap<Vec<Numbered>, u32>,
+}
+
+/// Texts behind each other: a file has tens of thousands of them.
+#[derive(Default)]
+struct Texts {
+    all: String,
+    /// Where each ends.
+    ends: Vec<u32>,
+}
+
+impl Texts {
+    fn get(&self, number: u32) -> Option<&str> {
+        self.all.get(place_in(&self.ends, number)?)
+    }
+
+    fn push(&mut self, text: &str) -> u32 {
+        self.all.push_str(text);
+        self.ends.push(self.all.len() as u32);
+        self.ends.len() as u32 - 1
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..self.ends.len() as u32).filter_map(|number| self.get(number))
+    }
+}
+
+/// Frames of places, behind each other.
+#[derive(Default)]
+struct Chains {
+    all: Vec<Numbered>,
+    /// Where each ends.
+    ends: Vec<u32>,
+}
+
+impl Chains {
+    fn get(&self, number: u32) -> Option<&[Numbered]> {
+        self.all.get(place_in(&self.ends, number)?)
+    }
+
+    fn push(&mut self, chain: &[Numbered]) -> u32 {
+        self.all.extend_from_slice(chain);
+        self.ends.push(self.all.len() as u32);
+        self.ends.len() as u32 - 1
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[Numbered]> {
+        (0..self.ends.len() as u32).filter_map(|number| self.get(number))
+    }
+}
+
+/// Where the one with this number lies, if each ends where `ends` says.
+fn place_in(ends: &[u32], number: u32) -> Option<Range<usize>> {
+    let end = *ends.get(number as usize)?;
+    let before = number.checked_sub(1).and_then(|at| ends.get(at as usize));
+    Some(before.copied().unwrap_or(0) as usize..end as usize)
 }
 
 /// Finds names by what is kept, else by the files' symbols.
@@ -163,15 +219,15 @@ impl Kept {
 
     fn find(&self, offset: u64) -> Option<Location> {
         let (from_start, chain) = self.place(offset)?;
-        let text = |number: u32| self.texts.get(number as usize);
+        let text = |number: u32| self.texts.get(number).map(str::to_owned);
         let frame = |&[function, file, line]: &Numbered| {
             Some(Frame {
-                function: text(function)?.clone(),
-                file: text(file).cloned(),
+                function: text(function)?,
+                file: text(file),
                 line: (line != NONE).then_some(line),
             })
         };
-        let frames = self.chains.get(chain as usize)?.iter().map(frame);
+        let frames = self.chains.get(chain)?.iter().map(frame);
         Some(Location {
             frames: frames.collect::<Option<_>>()?,
             offset: from_start,
@@ -193,11 +249,14 @@ impl Kept {
             }
             chain.push([function, file, frame.line.unwrap_or(NONE)]);
         }
-        let next = self.chains.len() as u32;
-        let number = *self.chain_numbers.entry(chain).or_insert_with_key(|chain| {
-            self.chains.push(chain.clone());
-            next
-        });
+        let number = match self.chain_numbers.get(&chain) {
+            Some(&known) => known,
+            None => {
+                let number = self.chains.push(&chain);
+                self.chain_numbers.insert(chain, number);
+                number
+            }
+        };
         self.new.insert(offset, (found.offset, number));
     }
 
@@ -206,16 +265,15 @@ impl Kept {
             return;
         }
         self.indexed = true;
-        self.text_numbers = self.texts.iter().cloned().zip(0..).collect();
-        self.chain_numbers = self.chains.iter().cloned().zip(0..).collect();
+        self.text_numbers = self.texts.iter().map(str::to_owned).zip(0..).collect();
+        self.chain_numbers = self.chains.iter().map(<[_]>::to_vec).zip(0..).collect();
     }
 
     fn text(&mut self, text: &str) -> u32 {
         if let Some(&known) = self.text_numbers.get(text) {
             return known;
         }
-        let number = self.texts.len() as u32;
-        self.texts.push(text.to_owned());
+        let number = self.texts.push(text);
         self.text_numbers.insert(text.to_owned(), number);
         number
     }
@@ -226,13 +284,13 @@ impl Kept {
         let identity = self.key.as_ref().map_or(&[][..], |key| &key.1);
         number(&mut body, identity.len() as u32);
         body.extend(identity);
-        number(&mut body, self.texts.len() as u32);
-        for text in &self.texts {
+        number(&mut body, self.texts.ends.len() as u32);
+        for text in self.texts.iter() {
             number(&mut body, text.len() as u32);
             body.extend(text.as_bytes());
         }
-        number(&mut body, self.chains.len() as u32);
-        for chain in &self.chains {
+        number(&mut body, self.chains.ends.len() as u32);
+        for chain in self.chains.iter() {
             number(&mut body, chain.len() as u32);
             for &word in chain.iter().flatten() {
                 number(&mut body, word);
@@ -264,29 +322,27 @@ impl Kept {
             return None;
         }
         let mut kept = Self::default();
+        let mut chain: Vec<Numbered> = Vec::new();
         for _ in 0..rest.number()? {
             let length = rest.number()?;
-            let text = std::str::from_utf8(rest.bytes(length)?).ok()?;
-            kept.texts.push(text.to_owned());
+            kept.texts
+                .push(std::str::from_utf8(rest.bytes(length)?).ok()?);
         }
         for _ in 0..rest.number()? {
-            let frames = (0..rest.number()?).map(|_| {
-                let frame = [rest.number()?, rest.number()?, rest.number()?];
-                Some(frame)
-            });
-            let chain: Vec<Numbered> = frames.collect::<Option<_>>()?;
-            let is_text = |number: u32| (number as usize) < kept.texts.len();
-            let good = |[function, file, _]: &Numbered| {
-                is_text(*function) && (*file == NONE || is_text(*file))
-            };
-            if !chain.iter().all(good) {
-                return None;
+            let is_text = |number: u32| (number as usize) < kept.texts.ends.len();
+            chain.clear();
+            for _ in 0..rest.number()? {
+                let [function, file, line] = [rest.number()?, rest.number()?, rest.number()?];
+                if !is_text(function) || file != NONE && !is_text(file) {
+                    return None;
+                }
+                chain.push([function, file, line]);
             }
-            kept.chains.push(chain);
+            kept.chains.push(&chain);
         }
         for _ in 0..rest.number()? {
             let place = (rest.long()?, rest.long()?, rest.number()?);
-            if place.2 as usize >= kept.chains.len() {
+            if place.2 as usize >= kept.chains.ends.len() {
                 return None;
             }
             kept.places.push(place);
@@ -317,13 +373,16 @@ impl<'a> Rest<'a> {
 /// A number for bytes, by which damage shows (FNV-1a, eight bytes at a time).
 fn number_of(bytes: &[u8]) -> u64 {
     let mut number = 0xcbf2_9ce4_8422_2325 ^ bytes.len() as u64;
-    for chunk in bytes.chunks(8) {
-        let mut word = [0; 8];
-        word.iter_mut()
-            .zip(chunk)
-            .for_each(|(to, from)| *to = *from);
+    let mut add = |word: [u8; 8]| {
         number = (number ^ u64::from_le_bytes(word)).wrapping_mul(0x0100_0000_01b3);
         number ^= number >> 29;
+    };
+    let (words, rest) = bytes.as_chunks::<8>();
+    words.iter().copied().for_each(&mut add);
+    if !rest.is_empty() {
+        let mut word = [0; 8];
+        word.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+        add(word);
     }
     number
 }

@@ -52,7 +52,7 @@ fn what_was_found_is_found_again() {
     again.add(4, &more);
     let last = Kept::read(&again.bytes(), b"this file").unwrap();
     assert_eq!((last.find(4), last.find(3)), (Some(more), again.find(3)));
-    assert_eq!(last.texts.len(), again.texts.len());
+    assert_eq!(last.texts.ends.len(), again.texts.ends.len());
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn another_file_is_another_one() {
         let found = names.locate(&mut symbols, &file, 0x40);
         let chain = names.chain(number, 0x40).unwrap();
         assert_eq!(
-            names.files[number].chains[chain.0 as usize].len(),
+            names.files[number].chains.get(chain.0).unwrap().len(),
             found.frames.len()
         );
         let kept = &names.files[number];
