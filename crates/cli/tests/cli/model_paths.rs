@@ -226,6 +226,13 @@ fn misses_are_those_of_their_path_and_part() {
     let again = misses(second, "one", "through");
     assert_eq!(again, (100, 100));
     assert_eq!(second.own["walk"][4], 100);
+    // Off until it is switched on: what is told then is all, one by one.
+    let off = [&sizes[..], &["--instr-atstart=no"]].concat();
+    let parts = profile(directory.path(), &program, &off);
+    let last = parts.last().unwrap();
+    assert_eq!(misses(last, "one", "through"), (100, 100));
+    assert_eq!(last.own["walk"][4], 100);
+    assert_eq!(last.own.get("two"), None);
 }
 
 /// What is not collected is not in the profile, and in the caches all the same.

@@ -56,6 +56,9 @@ pub struct Wanted {
     /// Where regions switch counting on again, the model's caches are empty (its branch predictors are not), as with
     /// Callgrind.
     pub emptied: bool,
+    /// Nothing is counted at first: references are told one by one then, which costs a third as much where nobody wants them,
+    /// and more where somebody does.
+    pub off_at_first: bool,
     /// In the model, an instruction that reads and writes the same data makes one reference that writes, as Callgrind has
     /// it; otherwise one that reads, as Cachegrind has it.
     pub modifies_as_store: bool,

@@ -127,6 +127,7 @@ impl Options {
             without_branches: !self.branch_sim,
             paths: self.tool == Tool::Callgrind,
             emptied: self.tool == Tool::Callgrind,
+            off_at_first: !self.instr_atstart,
             modifies_as_store: self.tool == Tool::Callgrind,
             ..Wanted::default()
         })

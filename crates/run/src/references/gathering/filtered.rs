@@ -32,6 +32,7 @@ impl Gathering {
             locality,
             paths,
             emptied: _,
+            off_at_first: _,
             modifies_as_store: _,
         } = &self.wanted;
         let modelled = self.levels().is_some();
@@ -54,8 +55,12 @@ impl Gathering {
             model,
             beside,
             without_branches,
+            off_at_first,
             ..
         } = &self.wanted;
+        if *off_at_first {
+            return None;
+        }
         let Beside {
             l2,
             tlb,
