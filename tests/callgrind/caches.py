@@ -14,8 +14,8 @@ import sys
 
 from compare import both
 
-COLUMNS = [("I refs", "Ir"), ("reads", "Dr"), ("writes", "Dw"), ("I1 misses", "I1mr"), ("D1 read misses", "D1mr"), ("D1 write misses", "D1mw"), ("LL misses", "ILmr DLmr DLmw"),
-           ("branches", "Bc Bi"), ("mispredicts", "Bcm Bim")]
+COLUMNS = [("I refs", "Ir"), ("reads", "Dr"), ("writes", "Dw"), ("I1 misses", "I1mr"), ("D1 read misses", "D1mr"),
+           ("D1 write misses", "D1mw"), ("LL misses", "ILmr DLmr DLmw"), ("branches", "Bc Bi"), ("mispredicts", "Bcm Bim")]
 CACHES = ["--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64"]
 
 

@@ -10,12 +10,13 @@ mod noted;
 pub use marks::Mark;
 use marks::Marked;
 
-use super::bytes::{Spread, field};
+use super::bytes::field;
 use super::shared::Shared;
 use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, MAX_SLOTS, REGION};
 use crate::log::{self, Entry};
 use crate::xlate::block::MAX_PARTS;
 use crate::xlate::facts::{Counts, Facts};
+use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::offset_of;
 use std::os::unix::ffi::OsStringExt;
@@ -81,7 +82,7 @@ struct Space {
     /// Slot, first word and words of each segment.
     segments: Vec<(u32, usize, usize)>,
     /// Where blocks are described that note references, by their counters: see [`Entry::Described`].
-    noted: Spread<u32, (u64, [u8; MAX_PARTS])>,
+    noted: FxHashMap<u32, (u64, [u8; MAX_PARTS])>,
 }
 
 /// Counts of one process image in one space.

@@ -1,6 +1,6 @@
 //! Tools that only Valgrind has are run by it: a harness that asks for `dhat` beside `callgrind` gets both.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,10 +41,7 @@ const WITHOUT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The first `valgrind` in PATH that is not this program.
 fn next() -> Option<PathBuf> {
-    next_in(&std::env::var_os("PATH").unwrap_or_else(|| WITHOUT_PATH.into()))
-}
-
-fn next_in(path: &OsStr) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| WITHOUT_PATH.into());
     let own = std::env::current_exe().and_then(|path| path.canonicalize());
     let is_other = |path: &PathBuf| {
         is_executable(path)
@@ -53,7 +50,7 @@ fn next_in(path: &OsStr) -> Option<PathBuf> {
                 .ok()
                 .is_some_and(|path| own.as_ref().map_or(true, |own| *own != path))
     };
-    std::env::split_paths(path)
+    std::env::split_paths(&path)
         .map(|directory| directory.join("valgrind"))
         .find(is_other)
 }

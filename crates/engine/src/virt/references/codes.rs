@@ -3,17 +3,18 @@
 use super::code::{Code, Machine};
 use super::state;
 use crate::layout::option;
-use crate::virt::bytes::Spread;
+use crate::virt::bytes::field;
 use crate::virt::context::MappedBytes;
 use crate::virt::shared::Shared;
 use crate::xlate::references::MAX_WORDS;
 use iced_x86::InstructionInfoFactory;
+use rustc_hash::FxHashMap;
 
 /// Blocks found lately, chosen by the low bits of where they are described.
 const RECENT: usize = 1 << 14;
 
-/// Words of a description that are read at once: those of most blocks.
-const AT_ONCE: usize = 32;
+/// Bytes of a description that are read at once: those of most blocks.
+const AT_ONCE: usize = 256;
 
 /// Bytes of the totals file that are mapped together: descriptions lie side by side, and a read for each would be a system
 /// call for each.
@@ -45,7 +46,7 @@ const NOTHING: Known = Known {
 /// Every block so far.
 pub(super) struct Codes<'a> {
     shared: &'a Shared,
-    known: Spread<u64, u32>,
+    known: FxHashMap<u64, u32>,
     recent: Box<[Known]>,
     /// By number; none: its description makes no sense.
     codes: Vec<Option<Code>>,
@@ -58,7 +59,7 @@ impl<'a> Codes<'a> {
     pub(super) fn new(shared: &'a Shared) -> Self {
         Self {
             shared,
-            known: Spread::default(),
+            known: FxHashMap::default(),
             windows: Vec::new(),
             recent: vec![NOTHING; RECENT].into_boxed_slice(),
             codes: Vec::new(),
@@ -125,40 +126,47 @@ impl<'a> Codes<'a> {
         Some(number)
     }
 
-    /// The words at an offset of the totals file.
-    fn start(&mut self, offset: u64) -> Option<[u64; AT_ONCE]> {
-        let mut words = [0u64; AT_ONCE];
+    /// The bytes at an offset of the totals file; zeros behind its end.
+    fn start(&mut self, offset: u64) -> Option<[u8; AT_ONCE]> {
+        let mut start = [0u8; AT_ONCE];
+        if !self.copy(offset, &mut start) {
+            self.shared.read_some_at(offset, &mut start).ok()?;
+        }
+        Some(start)
+    }
+
+    /// Copies them from a mapped part. `false`: they are not in one, or there is no memory to map it.
+    fn copy(&mut self, offset: u64, to: &mut [u8; AT_ONCE]) -> bool {
         let (window, at) = (offset / WINDOW, offset % WINDOW);
-        if at > WINDOW - size_of_val(&words) as u64 {
-            let mut bytes = [0u8; AT_ONCE * 8];
-            let _ = self.shared.read_some_at(offset, &mut bytes).ok()?;
-            for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-                *word = u64::from_le_bytes(*bytes);
-            }
-            return Some(words);
+        if at > WINDOW - AT_ONCE as u64 {
+            return false;
         }
         match self.windows.iter().position(|&(known, _)| known == window) {
-            Some(0) => {}
             Some(known) => self.windows.swap(0, known),
             None => {
-                let mapped = self
-                    .shared
-                    .map_part(window * WINDOW, WINDOW as usize)
-                    .ok()?;
+                let Ok(mapped) = self.shared.map_part(window * WINDOW, WINDOW as usize) else {
+                    return false;
+                };
                 self.windows.truncate(WINDOWS - 1);
                 self.windows.insert(0, (window, mapped));
             }
         }
-        let (_, mapped) = self.windows.first()?;
-        mapped.copy(at as usize / 8, &mut words);
-        Some(words)
+        let mut words = [0u64; AT_ONCE / 8];
+        if let Some((_, mapped)) = self.windows.first() {
+            mapped.copy(at as usize / 8, &mut words);
+        }
+        for (to, word) in to.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *to = word.to_le_bytes();
+        }
+        true
     }
 
     fn describe(&mut self, number: u32, described: u64, brief: bool) -> Option<Code> {
         let offset = described.checked_mul(8)?;
         let start = self.start(offset)?;
-        let [pc, counts, bytes @ ..] = start;
-        let bytes: Vec<u8> = bytes.into_iter().flat_map(u64::to_le_bytes).collect();
+        let (head, bytes) = start.split_at_checked(16)?;
+        let word = |at: usize| u64::from_le_bytes(field(head, at));
+        let (pc, counts) = (word(0), word(8));
         let (instructions, words) = (counts as u32 as usize, (counts >> 48) as usize);
         let length = usize::from((counts >> 32) as u16);
         if instructions > crate::xlate::block::MAX_INSNS || words == 0 || words > MAX_WORDS {

@@ -3,6 +3,8 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(clippy::expect_used)] // helpers of tests
 
+mod changed;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::fs::File;
@@ -109,7 +111,7 @@ fn threads_that_outlive_the_first_one_are_counted() {
 /// the virtual PMU it was 290 more, half of them copies of pages of the tables of indirect branches.
 #[test]
 fn a_start_with_kept_translations_takes_few_page_faults() {
-    let source = include_str!("../../../tests/programs/starts.c");
+    let source = include_str!("../../../../tests/programs/starts.c");
     let Some(program) = compile("starts", source, &[]) else {
         return;
     };
@@ -174,7 +176,7 @@ fn a_second_run_translates_nothing_and_counts_the_same() {
 /// As a server does it whose work is done in forked children.
 #[test]
 fn what_only_forked_children_execute_is_kept() {
-    let source = include_str!("trust/again.c").replacen("int main(void) {", "int work(void) {", 1)
+    let source = include_str!("../trust/again.c").replacen("int main(void) {", "int work(void) {", 1)
         + "#include <sys/wait.h>\n#include <unistd.h>\n\
            int main(void) {\n\
              int status, bad = 0;\n\
@@ -352,60 +354,6 @@ fn a_damaged_file_is_ignored_and_replaced() {
             "{number}"
         );
     }
-}
-
-#[test]
-fn a_program_that_changes_is_another_program() {
-    let source = |code: i32| format!("int main(void) {{ return {code}; }}");
-    let (cache, _) = directory("changed");
-    let Some(program) = compile("changed", &source(3), &[]) else {
-        return;
-    };
-    let path = program.to_string_lossy().into_owned();
-    let Some(first) = run(&[&path], Some(&cache), true) else {
-        return;
-    };
-    let _ = compile("changed", &source(4), &[]);
-    let second = run(&[&path], Some(&cache), true).expect("it worked before");
-    assert_eq!((first.code, second.code), (Some(3), Some(4)));
-    assert_eq!(
-        second.cached, 0,
-        "nothing of the first belongs to the second"
-    );
-}
-
-#[test]
-fn a_library_that_changes_is_translated_again() {
-    let (cache, _) = directory("library");
-    let library = |value: i32| {
-        let source = format!("int value(void) {{ return {value}; }}");
-        compile("libvalue.so", &source, &["-shared", "-fPIC"])
-    };
-    let Some(built) = library(5) else { return };
-    let Some(program) = compile(
-        "user-of-library",
-        "int value(void); int main(void) { return value(); }",
-        &[&built.to_string_lossy(), "-Wl,-rpath,$ORIGIN"],
-    ) else {
-        return;
-    };
-    let path = program.to_string_lossy().into_owned();
-    let Some(first) = run(&[&path], Some(&cache), true) else {
-        return;
-    };
-    let second = run(&[&path], Some(&cache), true).expect("it worked before");
-    assert_eq!(
-        (first.code, second.code, second.translated),
-        (Some(5), Some(5), 0)
-    );
-    let _ = library(6);
-    let third = run(&[&path], Some(&cache), true).expect("it worked before");
-    assert_eq!(third.code, Some(6));
-    assert!(
-        third.translated > 0 && third.translated < 200 && third.cached > 0,
-        "{third:?}"
-    );
-    assert_eq!(third.instructions, first.instructions);
 }
 
 #[test]
