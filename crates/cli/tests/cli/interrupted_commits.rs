@@ -215,7 +215,7 @@ fn ctrl_z_stops_what_is_built() {
         // SAFETY: our own child, not waited for yet.
         unsafe { libc::kill(own, signal) };
     };
-    for _ in 0..3 {
+    for _ in 0..30 {
         tell(libc::SIGTSTP);
         until("both are stopped", || {
             state(own) == Some('T') && state(built) == Some('T')

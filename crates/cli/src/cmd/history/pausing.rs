@@ -52,13 +52,18 @@ impl Drop for Pausing {
     }
 }
 
-/// Sets the handler for one time; it is not blocked while it runs.
+/// Sets the handler. A second stop that comes while it runs waits: who lets us go on takes it back.
 fn install() {
+    handle(pause as *const () as libc::sighandler_t);
+}
+
+/// Sets what SIGTSTP does.
+fn handle(what: libc::sighandler_t) {
     // SAFETY: zeroed plain data, and a function that does only what handlers may.
     unsafe {
         let mut ours = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
-        ours.sa_sigaction = pause as *const () as libc::sighandler_t;
-        ours.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND | libc::SA_NODEFER;
+        ours.sa_sigaction = what;
+        ours.sa_flags = libc::SA_RESTART;
         libc::sigaction(libc::SIGTSTP, &raw const ours, std::ptr::null_mut());
     }
 }
@@ -66,23 +71,30 @@ fn install() {
 /// Stops the group, then us as if there were no handler; whoever lets us go on lets the group go on.
 extern "C" fn pause(_: libc::c_int) {
     let group = GROUP.load(Ordering::SeqCst);
-    // SAFETY: kill, raise and sigaction may be called in handlers; errno is left as it was.
+    // SAFETY: kill, raise, sigaction and pthread_sigmask may be called in handlers; errno is left as it was.
     unsafe {
         let errno = *libc::__errno_location();
         if group == BEING_MADE {
             ASKED.store(true, Ordering::SeqCst);
-            install();
             *libc::__errno_location() = errno;
             return;
         }
         if group > 0 {
             libc::kill(-group, libc::SIGTSTP);
         }
+        let mut stop = MaybeUninit::<libc::sigset_t>::zeroed().assume_init();
+        libc::sigemptyset(&raw mut stop);
+        libc::sigaddset(&raw mut stop, libc::SIGTSTP);
+        handle(libc::SIG_DFL);
         libc::raise(libc::SIGTSTP);
+        // Here it stops.
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const stop, std::ptr::null_mut());
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const stop, std::ptr::null_mut());
+        // Before the group goes on: a stop that came between would be ours alone.
+        install();
         if group > 0 {
             libc::kill(-group, libc::SIGCONT);
         }
-        install();
         *libc::__errno_location() = errno;
     }
 }
