@@ -1,5 +1,7 @@
 //! What is known of a translated block.
 
+use crate::layout::{COUNTERS, Context};
+
 /// No block, no exit.
 pub const NONE: u32 = u32::MAX;
 
@@ -74,6 +76,13 @@ pub struct Block {
 }
 
 impl Block {
+    /// How often a thread executed it, with counters of blocks.
+    pub fn executions(&self, context: &Context) -> u64 {
+        let at = context.this + u64::from(COUNTERS) + u64::from(self.counter) * 8;
+        // SAFETY: the thread's own counter.
+        unsafe { (at as *const u64).read_volatile() }
+    }
+
     /// No block.
     pub const NONE: Self = Self {
         pc: 0,

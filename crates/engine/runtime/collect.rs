@@ -17,7 +17,7 @@ use crate::regions::{HOOKS, Hook, MAX_HOOKS, front, hook, mark};
 use crate::slots::{self, slot};
 use crate::syscall_table as nr;
 use crate::xlate::references as ring;
-use crate::{check, counts, own_memory, program_memory, recent, references, sys};
+use crate::{check, counts, own_memory, predictor, program_memory, recent, references, sys};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 /// Client requests are answered.
@@ -165,7 +165,9 @@ fn note(context: &mut Context) {
             true => ring::COUNTS,
             false => ring::COUNTS | ring::COLLECTS,
         };
-        references::idle(context, state & needed != needed);
+        let idle = state & needed != needed;
+        predictor::idle(context, idle);
+        references::idle(context, idle);
     }
 }
 

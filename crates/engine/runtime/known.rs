@@ -4,7 +4,7 @@
 
 use crate::block::Block;
 use crate::entry::address;
-use crate::layout::{COUNTERS, Context, REGION, RING, option};
+use crate::layout::{Context, REGION, RING, option};
 use crate::slots;
 use crate::xlate::decode::{MAX_LEN, decode};
 use crate::xlate::known::{
@@ -402,9 +402,6 @@ pub fn unfinished(
     done: u16,
     registers: Option<&[u64; 16]>,
 ) -> bool {
-    if context.probing != 0 {
-        return false;
-    }
     // Marks may have been written since.
     let marks = match context.noted.marked == context.noted.position {
         true => context.noted.marks,
@@ -446,11 +443,7 @@ pub fn unfinished(
         return true;
     }
     // Its references: those that were entered by this execution of the block.
-    // SAFETY: the thread's own counter.
-    let counter = unsafe {
-        let at = context.this + u64::from(COUNTERS) + u64::from(block.counter) * 8;
-        (at as *const u64).read_volatile()
-    };
+    let counter = block.executions(context);
     let known = &context.noted.known;
     if counter != known.seen {
         return false;

@@ -8,6 +8,7 @@ use crate::known;
 use crate::layout::Context;
 use crate::machine;
 use crate::own_memory::{NOWHERE, in_code};
+use crate::predictor;
 use crate::recent;
 use crate::references;
 use crate::xlate::block::record;
@@ -111,7 +112,7 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
         return Found::Program;
     }
     let (mut at, mut done, mut pc) = (block.body, 0u16, block.pc);
-    let (mut counted, mut spilled, mut noted) = (false, false, false);
+    let (mut counted, mut spilled, mut noted, mut branched) = (false, false, false, false);
     for record in cache.records(&block) {
         let end = at + u64::from(record.host);
         let length = record.guest & record::LEN;
@@ -142,11 +143,20 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
                 }
             }
             frame.rip = pc;
-            if known::on() && noted {
+            if known::on() && noted && context.probing == 0 {
                 let registers = frame.registers();
                 let registers = (length != 0).then_some(&registers);
-                if !known::unfinished(context, &block, done, registers) {
-                    recent::take_back(context, block.pc, done);
+                let unfinished = known::unfinished(context, &block, done, registers);
+                let mut conditional = || {
+                    let mut bytes = [0u8; 15];
+                    pages.fetch(pc, &mut bytes);
+                    decode(&bytes).is_ok_and(|insn| insn.kind == Kind::Jcc)
+                };
+                // (A prediction that was right is not in the ring.)
+                let predicted = branched && predictor::on() && conditional();
+                let in_ring = branched && (!predicted || predictor::take_back(context, pc));
+                if !unfinished {
+                    recent::take_back(context, &block, done, in_ring);
                 }
             }
             counts::correct(context, &block, done, counted);
@@ -163,10 +173,12 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
             pc += u64::from(length);
             // With tables of what is known: this instruction's.
             noted &= !known::on();
+            branched = false;
         }
         counted |= record.guest & record::COUNTS != 0;
         spilled |= record.guest & record::SPILLS != 0;
         noted |= record.guest & record::HEAD != 0;
+        branched |= record.guest == record::BRANCH;
         at = end;
     }
     Found::Between

@@ -119,6 +119,7 @@ mod pages;
 mod perf;
 mod pids;
 mod placed;
+mod predictor;
 mod proc_maps;
 mod program_memory;
 mod recent;

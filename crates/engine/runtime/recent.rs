@@ -2,9 +2,11 @@
 //! with another one. Every register stays as it is. A signal that finds a thread here is stepped on to the end of the
 //! instruction.
 
+use crate::block::Block;
 use crate::entry::{address, kind};
 use crate::known::{self, pc_of, word};
 use crate::layout::{Context, RING, option};
+use crate::predictor;
 use crate::slots;
 use crate::xlate::known::{Is, Literal, Record};
 use crate::xlate::levels::{LINE_BITS, Model, Recent};
@@ -84,6 +86,10 @@ global_asm!(
     "mov gs:[rbx*8+{ring}+8], rcx",
     "add ebx, 2",
     "mov gs:[{position}], ebx",
+    "mov rdi, gs:[{literal}]",
+    "mov edi, [rdi+{counter}]",
+    "mov rdi, gs:[rdi]",
+    "mov gs:[{told}], rdi",
     "8: mov rbx, gs:[{literal}]",
     "9: movsxd rax, dword ptr [rbx+{back}]",
     "add rax, rbx",
@@ -143,7 +149,9 @@ global_asm!(
     code_mask = const offset_of!(Context, noted.known.code_mask),
     position = const offset_of!(Context, noted.position),
     kind = const offset_of!(Context, exit_kind),
+    told = const offset_of!(Context, noted.known.told),
     record = const offset_of!(Literal, record),
+    counter = const offset_of!(Literal, counter),
     back = const offset_of!(Literal, back),
     size = const offset_of!(Literal, size),
     lines = const size_of::<Literal>() + offset_of!(Lines, first),
@@ -175,6 +183,8 @@ pub fn recent() -> Option<Recent> {
         code_mask: header.sets.code.saturating_sub(1),
         code_bits: header.sets.code_bits,
         branches: header.options & option::NO_BRANCHES == 0,
+        predicted: predictor::on(),
+        taken: predictor::on() && header.options & option::MODEL_ALONE == 0,
         vector_code: offset_of!(Context, noted.known.vector_code) as u32,
         vector_ring: offset_of!(Context, noted.known.vector_ring) as u32,
     })
@@ -183,6 +193,7 @@ pub fn recent() -> Option<Recent> {
 /// A thread's context.
 pub fn prepare(context: &mut Context) {
     let Some(recent) = recent() else { return };
+    predictor::prepare(context);
     let known = &mut context.noted.known;
     known.recent = 1;
     (known.mask, known.code_mask) = (recent.mask, recent.code_mask);
@@ -201,50 +212,45 @@ pub fn forget(context: &Context) {
     }
 }
 
-/// Instruction `done` of the block at `pc` was noted and not executed, or is going to be once more: what was noted of it
-/// last was not.
-pub fn take_back(context: &mut Context, pc: u64, done: u16) {
+/// Instruction `done` of a block was noted and not executed, or is going to be once more: what was noted of it last was
+/// not. `branch`: that is a branch, too. (What the ring ends with may be of an earlier execution.)
+pub fn take_back(context: &mut Context, block: &Block, done: u16, mut branch: bool) {
     // (Behind marks nothing can be taken away.)
     if !on() || context.noted.marked == context.noted.position {
         return;
     }
     let start = context.noted.filled.load(Relaxed) % CHUNKS * CHUNK + APART;
+    let counter = block.executions(context);
+    let references = context.noted.known.told == counter;
+    let mut before = None;
     loop {
         let position = context.noted.position;
-        let back = |words: u32| {
-            let at = position.checked_sub(words).filter(|&at| at >= start);
+        let ours = |words: u32| {
+            let at = position.checked_sub(words).filter(|&at| at >= start)?;
             // SAFETY: a word of the thread's ring.
-            at.map(|at| Record(unsafe { word(context, at).read() }))
+            let record = Record(unsafe { word(context, at).read() });
+            let number = record.model().map_or(record.number(), |(_, number)| number);
+            let is = record.is()?;
+            let ours = number == usize::from(done) && pc_of(context, record) == Some(block.pc);
+            (ours && before != Some(record)).then_some((record, is))
         };
-        let is_this = |record: Record, number: usize| {
-            number == usize::from(done) && pc_of(context, record) == Some(pc)
-        };
-        let model = |record: Option<Record>| {
-            let record = record?;
-            let (model, number) = record.model()?;
-            is_this(record, number).then_some(model)
-        };
-        let (last, before) = (back(1), back(2));
-        if let Some(one @ (Model::Conditional(_) | Model::Fetch)) = model(last) {
-            context.noted.position = position - 1;
-            if one == Model::Fetch {
+        let (record, words) = match (ours(1), ours(2)) {
+            (Some((record, Is::Model(Model::Conditional(_)))), _) if branch => (record, 1),
+            (Some((record, Is::Model(Model::Fetch))), _) => {
                 forget_all(context);
+                (record, 1)
             }
-            continue;
-        }
-        if model(before) == Some(Model::Indirect) {
-            context.noted.position = position - 2;
-            continue;
-        }
-        let is_reference = |record: &Record| matches!(record.is(), Some(Is::Reference(_)));
-        let Some(reference) = before.filter(is_reference) else {
-            return;
+            (_, Some((record, Is::Model(Model::Indirect)))) if branch => (record, 2),
+            (_, Some((record, Is::Reference(_)))) if references => {
+                forget(context);
+                (record, 2)
+            }
+            _ => return,
         };
-        if !is_this(reference, reference.number()) {
-            return;
-        }
-        context.noted.position = position - 2;
-        forget(context);
+        context.noted.position = position - words;
+        before = Some(record);
+        // (It has one; the same one of an earlier execution may have gone the other way.)
+        branch &= matches!(record.is(), Some(Is::Reference(_)));
     }
 }
 

@@ -284,6 +284,11 @@ pub fn idle(context: &mut Context, idle: bool) {
 
 /// The part of the ring that a thread writes is full: gives it to the launcher, and goes on in the next one.
 pub fn publish(context: &mut Context) {
+    publish_but(context, 0);
+}
+
+/// The same, but for the last words, which may have to be taken back: they are the first ones of the next part.
+pub fn publish_but(context: &mut Context, last: u32) {
     let idle = context.noted.idle;
     let part = context.noted.filled.load(Relaxed) % CHUNKS;
     // (Where there is little room to write over, a part is given away first.)
@@ -292,20 +297,21 @@ pub fn publish(context: &mut Context) {
         context.noted.marked = 0;
         return;
     }
-    hand_over(context);
+    hand_over(context, last);
     if idle != 0 {
         context.noted.idle = context.noted.position;
     }
 }
 
-/// See [`publish`].
-fn hand_over(context: &mut Context) {
+/// See [`publish_but`].
+fn hand_over(context: &mut Context, last: u32) {
     /// Rounds of a second without anybody reading, with the launcher gone.
     const PATIENCE: u32 = 3;
     let filled = context.noted.filled.load(Relaxed);
     let part = (filled % CHUNKS) as usize;
+    let first = context.noted.position.wrapping_sub(last);
     if let Some(end) = context.noted.ends.get(part) {
-        end.store(context.noted.position, Relaxed);
+        end.store(first, Relaxed);
     }
     let filled = filled.wrapping_add(1);
     context.noted.filled.store(filled, Release);
@@ -329,6 +335,11 @@ fn hand_over(context: &mut Context) {
         sys::futex_wait(&context.noted.read, read, 1000);
         rounds += 1;
     }
-    context.noted.position = filled % CHUNKS * CHUNK + APART;
+    let start = filled % CHUNKS * CHUNK + APART;
+    for at in 0..last {
+        // SAFETY: words of the thread's ring; who reads does not write.
+        unsafe { known::word(context, start + at).write(known::word(context, first + at).read()) };
+    }
+    context.noted.position = start + last;
     context.noted.marked = 0;
 }

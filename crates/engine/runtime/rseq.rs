@@ -39,6 +39,7 @@ pub fn start(allowed: bool) {
         | option::RECENT
         | option::MODEL_ALONE
         | option::NO_BRANCHES
+        | option::PREDICTED
         | option::READS_FS
         | option::WIDE_MASKS;
     SERVED.store(allowed && slots::header().options & !native == 0, Relaxed);

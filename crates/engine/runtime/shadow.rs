@@ -179,7 +179,7 @@ pub fn come_again(context: &mut Context) {
 
 fn make_room(context: &mut Context, literal: &Literal) {
     if known::is_full(context) {
-        references::publish(context);
+        references::publish_but(context, literal.last());
     }
     let (first, shadow) = (context.noted.known.address, context.noted.known.shadow);
     let is_reference = matches!(Record(literal.record).is(), Some(Is::Reference(_)));

@@ -32,6 +32,9 @@ pub const RECENT: u32 = 1 << 28;
 pub const MODEL_ALONE: u32 = 1 << 29;
 /// Branches are none of the model; with [`RECENT`].
 pub const NO_BRANCHES: u32 = 1 << 30;
+/// Translated code predicts conditional branches, and notes those that are predicted wrongly (`xlate::predictor`); with
+/// [`RECENT`], not [`NO_BRANCHES`].
+pub const PREDICTED: u32 = 1 << 31;
 /// Programs may read their FS base (`rdfsbase`).
 pub const READS_FS: u32 = 1 << 21;
 /// Masks of AVX-512 have 64 bits (AVX512BW), not 16; with [`REFERENCES`].
@@ -60,6 +63,7 @@ const _: () = {
         RECENT,
         MODEL_ALONE,
         NO_BRANCHES,
+        PREDICTED,
         READS_FS,
         WIDE_MASKS,
         ROTATES,

@@ -411,6 +411,7 @@ fn references(options: &super::Options) -> u32 {
         | bit(recent, option::RECENT)
         | bit(recent && references.alone, option::MODEL_ALONE)
         | bit(recent && !references.branches, option::NO_BRANCHES)
+        | bit(recent && references.predicted, option::PREDICTED)
 }
 
 /// What is known to add nothing is left out.

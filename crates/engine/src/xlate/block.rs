@@ -16,6 +16,7 @@ mod item;
 mod model;
 mod operand;
 mod place;
+mod predict;
 mod rdpmc;
 mod references;
 mod request;
@@ -73,6 +74,8 @@ pub mod record {
     pub const FAR: u8 = 64;
     /// Once this is through, the block's head is in the ring (`xlate::references`).
     pub const HEAD: u8 = 128;
+    /// Once this is through, the instruction's branch has been noted or predicted (`xlate::recent`, `xlate::predictor`).
+    pub const BRANCH: u8 = HEAD | FAR;
 }
 
 /// A direct exit, linked later by patching.
@@ -371,7 +374,8 @@ impl Builder<'_, '_> {
         if let Some(place) = self.block.records.get_mut(self.block.record_count) {
             *place = Record {
                 guest,
-                host: host as u8,
+                // (A longer one ends the block: nobody looks behind it.)
+                host: u8::try_from(host).unwrap_or(u8::MAX),
             };
             self.block.record_count += 1;
         }

@@ -311,7 +311,7 @@ impl Record {
     }
 }
 
-/// What cold code says of a reference to the runtime's routine: in the code itself.
+/// What cold code says of a reference, or asks for room alone, to the runtime's routine: in the code itself.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Literal {
@@ -323,12 +323,30 @@ pub struct Literal {
     pub again: i32,
     /// The block's counter, in the thread's region.
     pub counter: u32,
-    /// Bytes that are referenced, a power of two up to 32.
+    /// Bytes that are referenced, a power of two up to 32; without a record: words that were noted just now.
     pub size: u8,
     /// See [`Simple::bits`].
     pub bits: u8,
     /// Nothing.
     pub rest: u16,
+}
+
+impl Literal {
+    /// For room alone, behind a record of so many words.
+    pub fn behind(words: u8) -> Self {
+        Self {
+            size: words,
+            ..Self::default()
+        }
+    }
+
+    /// Words at the ring's end that may have to be taken back.
+    pub fn last(&self) -> u32 {
+        match self.record {
+            0 => self.size.into(),
+            _ => 0,
+        }
+    }
 }
 
 /// Whether there is a shadow of the program's memory.
@@ -423,6 +441,8 @@ pub struct Known {
     pub vector_code: u64,
     /// See there, too.
     pub vector_ring: u64,
+    /// The block's counter when a reference was noted last.
+    pub told: u64,
 }
 
 const _: () = assert!(

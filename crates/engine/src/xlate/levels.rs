@@ -26,8 +26,12 @@ pub struct Recent {
     pub code_mask: u32,
     /// Bits of an address within a line of instructions.
     pub code_bits: u32,
-    /// Branches are noted.
+    /// Branches are noted …
     pub branches: bool,
+    /// … but conditional ones only where translated code predicts them wrongly …
+    pub predicted: bool,
+    /// … and it is counted how often they are taken.
+    pub taken: bool,
     /// Entry of the runtime for instructions in another line …
     pub vector_code: u32,
     /// … and for room in the ring alone.

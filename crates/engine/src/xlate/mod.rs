@@ -14,6 +14,7 @@ pub mod known;
 pub mod levels;
 pub mod low;
 pub mod operand_size;
+pub mod predictor;
 pub mod recent;
 pub mod references;
 mod table;

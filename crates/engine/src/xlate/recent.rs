@@ -11,7 +11,7 @@
 //! |---|---|
 //! | a reference to another line of its set | [`Record`]; the address |
 //! | an instruction is in another line of its set | [`Record`] |
-//! | a conditional branch | [`Record`], which says whether it was taken |
+//! | a conditional branch (with `option::PREDICTED` one that was predicted wrongly) | [`Record`], which says whether it was taken |
 //! | an indirect one | [`Record`]; where it went |
 //!
 //! `core` only.
@@ -23,9 +23,6 @@ use super::levels::{Model, SETS};
 pub const TABLE: u64 = known::DIRECTORY + (64 << 10);
 /// … and that of instructions.
 pub const CODE_TABLE: u64 = TABLE + 8 * SETS as u64;
-
-/// Bytes of both.
-pub const BYTES: u64 = 2 * 8 * SETS as u64;
 
 const _: () = assert!(CODE_TABLE + 8 * SETS as u64 <= known::PIECES);
 

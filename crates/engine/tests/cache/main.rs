@@ -176,8 +176,9 @@ fn a_second_run_translates_nothing_and_counts_the_same() {
 /// As a server does it whose work is done in forked children.
 #[test]
 fn what_only_forked_children_execute_is_kept() {
-    let source = include_str!("../trust/again.c").replacen("int main(void) {", "int work(void) {", 1)
-        + "#include <sys/wait.h>\n#include <unistd.h>\n\
+    let source =
+        include_str!("../trust/again.c").replacen("int main(void) {", "int work(void) {", 1)
+            + "#include <sys/wait.h>\n#include <unistd.h>\n\
            int main(void) {\n\
              int status, bad = 0;\n\
              for (int i = 0; i < 4; i++) {\n\

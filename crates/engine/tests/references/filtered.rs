@@ -152,7 +152,7 @@ impl Sink for Gathered {
         }
     }
 
-    fn taken(&mut self, thread: Thread, code: &Code, at: usize, times: u64) {
+    fn taken(&mut self, (thread, _): (Thread, u32), code: &Code, at: usize, times: u64) {
         let pc = code.instructions[at].pc;
         self.of(thread).code.entry(pc).or_default()[1] += times;
     }

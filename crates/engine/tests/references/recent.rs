@@ -2,6 +2,7 @@
 //! other lines.
 
 use super::support::{built, fixed_layout, launch};
+use std::collections::HashMap;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use truecount_engine::virt::references::{
@@ -16,6 +17,8 @@ struct Told {
     references: u64,
     conditional: u64,
     taken: u64,
+    /// Of executions, in the end.
+    counted_taken: u64,
     indirect: u64,
     lines: u64,
     nodes: u64,
@@ -23,6 +26,29 @@ struct Told {
     whole: u64,
     numbers: u32,
     lost: u32,
+    /// Wrong predictions.
+    wrong: u64,
+    /// Of all that was executed.
+    predictor: Predictor,
+}
+
+/// Cachegrind's rules, as its manual says them: a counter by the last seven outcomes and seven bits of the address.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Predictor {
+    outcomes: [bool; 7],
+    counters: HashMap<([bool; 7], u64), i32>,
+}
+
+impl Predictor {
+    /// Whether it is wrong.
+    fn meets(&mut self, pc: u64, taken: bool) -> bool {
+        let counter = self.counters.entry((self.outcomes, pc & 127)).or_default();
+        let wrong = (*counter >= 2) != taken;
+        *counter = (*counter + if taken { 1 } else { -1 }).clamp(0, 3);
+        self.outcomes.rotate_left(1);
+        self.outcomes[6] = taken;
+        wrong
+    }
 }
 
 impl Sink for Told {
@@ -33,7 +59,9 @@ impl Sink for Told {
                 Branch::Conditional { target } => {
                     self.conditional += 1;
                     let last = at + 1 == executed.done;
-                    self.taken += u64::from(last && executed.next == Some(target));
+                    let taken = last && executed.next == Some(target);
+                    self.taken += u64::from(taken);
+                    self.wrong += u64::from(self.predictor.meets(instruction.pc, taken));
                 }
                 Branch::Indirect => self.indirect += 1,
                 _ => {}
@@ -61,6 +89,10 @@ impl Sink for Told {
         }
     }
 
+    fn taken(&mut self, _of: (Thread, u32), _code: &Code, _at: usize, times: u64) {
+        self.counted_taken += times;
+    }
+
     fn noted(&mut self, _thread: Thread, executed: &Executed<'_>, at: usize) {
         executed.references(at, |_, _, run| self.whole += run.times);
     }
@@ -75,7 +107,7 @@ fn branches_are_all_told_and_references_to_other_lines() {
     let Some(program) = built("recent.c", REFERENCES, &["-O1", "-static"]) else {
         return;
     };
-    let run = |levels: Option<Levels>, calls: bool| -> Option<(Told, Calls)> {
+    let run_as = |levels: Option<Levels>, calls: bool, alone: bool| -> Option<(Told, Calls)> {
         let mut command = Command::new(&program);
         command.env_clear();
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -83,7 +115,7 @@ fn branches_are_all_told_and_references_to_other_lines() {
         let all = Arc::new(Mutex::new(Told::default()));
         let sink: Arc<Mutex<dyn Sink>> = all.clone();
         let references = References::new(sink).filtered(levels.is_some());
-        let references = references.recent(levels, true);
+        let references = references.recent(levels, alone);
         let options = Options::default().references(Some(references));
         let options = options.calls(calls.then(CallOptions::default));
         let outcome = launch(&mut command, &options)?
@@ -92,11 +124,13 @@ fn branches_are_all_told_and_references_to_other_lines() {
         let told = std::mem::take(&mut *all.lock().unwrap());
         Some((told, outcome.calls.unwrap_or_default()))
     };
+    let run = |levels: Option<Levels>, calls: bool| run_as(levels, calls, true);
     let levels = Levels {
         data_sets: 64,
         code_sets: 64,
         code_line: 64,
         branches: true,
+        predicted: false,
     };
     let (Some((all, _)), Some((some, _))) = (run(None, false), run(Some(levels), false)) else {
         return;
@@ -123,4 +157,94 @@ fn branches_are_all_told_and_references_to_other_lines() {
     assert_eq!(sum(0) + sum(1) + told.whole, all.references);
     assert_eq!((sum(2), sum(3)), (all.conditional, all.indirect));
     assert_eq!(calls.discrepancies(), Vec::new());
+
+    // Branches that the engine predicts are told where it is wrong.
+    let predicted = Levels {
+        predicted: true,
+        ..levels
+    };
+    for (calls, alone) in [(false, true), (true, true), (false, false)] {
+        let (told, _) = run_as(Some(predicted), calls, alone).unwrap();
+        assert_eq!((told.conditional, told.lost), (all.wrong, 0));
+        assert_eq!(told.indirect, all.indirect);
+        assert_eq!((told.references, told.lines), (some.references, some.lines));
+        if !alone {
+            assert_eq!(told.counted_taken, all.taken);
+        }
+    }
+    assert!(all.wrong > 100 && all.wrong < all.conditional / 2);
+}
+
+/// Conditional branches of all sorts and indirect ones in a loop that a timer interrupts, if its argument is odd: the handler
+/// has no branches but its return. It exits with 1 if that was called more than nine times.
+const ALARMS: &str = r#"
+#include <signal.h>
+#include <stdint.h>
+#include <sys/time.h>
+
+static volatile unsigned hits;
+static void handler(int signal) { hits++; }
+static uint64_t one(uint64_t x) { return x + 3; }
+static uint64_t two(uint64_t x) { return x ^ 5; }
+static uint64_t (*volatile const functions[2])(uint64_t) = {one, two};
+static const struct itimerval every[3] = {
+    {{1000000, 0}, {1000000, 0}}, {{0, 1000}, {0, 1000}}, {{0, 0}, {0, 0}},
+};
+
+int main(int argc, char **argv) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &action, 0);
+    setitimer(ITIMER_REAL, &every[argv[1][0] & 1], 0);
+    uint64_t seed = 1, sum = 0;
+    for (int i = 0; i < 300000; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        if (seed >> 61 < 3)
+            sum = functions[seed >> 60 & 1](sum);
+        for (uint64_t k = 0; k < (seed >> 50 & 7); k++)
+            sum += k * i;
+        uint64_t count = 1 + (seed >> 45 & 3);
+        __asm__ volatile("1: nop; loop 1b; jrcxz 2f; nop; 2:" : "+c"(count));
+    }
+    setitimer(ITIMER_REAL, &every[2], 0);
+    return hits > 9;
+}
+"#;
+
+#[test]
+fn what_a_signal_interrupts_is_told_once() {
+    let Some(program) = built("alarms.c", ALARMS, &["-O1", "-static"]) else {
+        return;
+    };
+    for predicted in [false, true] {
+        let levels = Levels {
+            data_sets: 64,
+            code_sets: 64,
+            code_line: 64,
+            branches: true,
+            predicted,
+        };
+        let run = |argument: &str| {
+            let mut command = Command::new(&program);
+            command.arg(argument).env_clear();
+            fixed_layout(&mut command);
+            let all = Arc::new(Mutex::new(Told::default()));
+            let sink: Arc<Mutex<dyn Sink>> = all.clone();
+            let references = References::new(sink).filtered(true);
+            let references = references.recent(Some(levels), true);
+            let options = Options::default().references(Some(references));
+            let outcome = launch(&mut command, &options)?.wait().unwrap();
+            let told = std::mem::take(&mut *all.lock().unwrap());
+            Some((told, outcome.status.code()))
+        };
+        let (Some((quiet, zero)), Some((told, one))) = (run("0"), run("1")) else {
+            return;
+        };
+        assert_eq!((zero, one), (Some(0), Some(1)), "how often it was called");
+        assert_eq!(
+            (told.conditional, told.indirect),
+            (quiet.conditional, quiet.indirect)
+        );
+        assert_eq!((told.taken, told.lost), (quiet.taken, 0));
+        assert!(quiet.conditional > 100_000 && quiet.indirect > 50_000);
+    }
 }

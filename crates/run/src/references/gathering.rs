@@ -126,6 +126,8 @@ pub(super) struct Gathering {
     paths: Option<Paths>,
     /// Nothing is wanted but the caches of the first and the last level, and branches.
     is_plain: bool,
+    /// The engine predicts conditional branches, and tells those that are predicted wrongly.
+    is_predicted: bool,
     /// Whose turn it is.
     now: usize,
     lost: u32,
@@ -142,7 +144,8 @@ pub(super) type See<'a> = dyn FnMut(Part, u64, &Costs, Option<Unknown>) + 'a;
 
 impl Gathering {
     pub(super) fn new(wanted: Wanted) -> Self {
-        Self {
+        let mut new = Self {
+            is_predicted: false,
             paths: wanted.paths.then(Paths::new),
             is_plain: wanted.is_plain(),
             wanted,
@@ -155,7 +158,10 @@ impl Gathering {
             runs: Vec::new(),
             numbers: Vec::new(),
             numbered: FxHashMap::default(),
-        }
+        };
+        let levels = new.levels().filter(|_| new.can_be_filtered());
+        new.is_predicted = levels.is_some_and(|levels| levels.branches && levels.predicted);
+        new
     }
 
     fn space(&mut self, memory: u32) -> usize {

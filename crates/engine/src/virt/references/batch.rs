@@ -50,7 +50,7 @@ impl Numbers {
 pub enum Next {
     /// A reference to this address.
     Reference(u32, u64),
-    /// A conditional branch; whether it was taken.
+    /// A conditional branch (with [`super::Levels::predicted`] one that was predicted wrongly); whether it was taken.
     Branch(u32, bool),
     /// An indirect branch, and where it went.
     Jump(u32, u64),

@@ -284,7 +284,7 @@ impl Rings<'_> {
                 let instructions = noted.instructions.start..end;
                 sink.counted((thread, part), code, instructions, noted.times);
                 if let Some((at, times)) = noted.taken {
-                    sink.taken(thread, code, at, times);
+                    sink.taken((thread, part), code, at, times);
                 }
             });
         }

@@ -126,6 +126,9 @@ pub struct Levels {
     pub code_line: u32,
     /// Branches are a part of it.
     pub branches: bool,
+    /// Conditional ones are predicted as Cachegrind does (its manual, "Branch prediction"), by the engine: [`Next::Branch`]
+    /// tells those of a thread that are predicted wrongly, [`Sink::taken`] how often each was taken.
+    pub predicted: bool,
 }
 
 /// What of an instruction is told, with [`References::recent`].
@@ -207,8 +210,8 @@ pub trait Sink: Send {
         let _ = (thread, part, code, instructions, times);
     }
     /// The same: the conditional branch with this number was taken so often.
-    fn taken(&mut self, thread: Thread, code: &Code, at: usize, times: u64) {
-        let _ = (thread, code, at, times);
+    fn taken(&mut self, (thread, part): (Thread, u32), code: &Code, at: usize, times: u64) {
+        let _ = (thread, part, code, at, times);
     }
     /// The run has ended, and everything was told.
     fn finished(&mut self) {}
@@ -228,6 +231,7 @@ pub struct References {
     pub(super) filtered: bool,
     pub(super) recent: Option<Sets>,
     pub(super) branches: bool,
+    pub(super) predicted: bool,
     pub(super) alone: bool,
     pub(super) modifies_as_store: bool,
 }
@@ -241,6 +245,7 @@ impl References {
             filtered: false,
             recent: None,
             branches: true,
+            predicted: false,
             alone: false,
             modifies_as_store: false,
         }
@@ -258,8 +263,8 @@ impl References {
 
     /// With [`References::filtered`], for a model whose first levels of data and instructions replace the least recently
     /// used line of a set: references to the line of data that the thread used last in its set (of 64 bytes), and
-    /// instructions in such a line, are not told; others, and branches, are ([`Sink::batch`]; not [`Sink::taken`]). `alone`:
-    /// nothing but this is wanted. Nodes of a tree of calls then have what is not told: [`super::Calls::modelled`].
+    /// instructions in such a line, are not told; others, and branches, are ([`Sink::batch`]; [`Sink::taken`] with
+    /// [`Levels::predicted`] alone). `alone`: nothing but this is wanted, not what [`Sink::taken`] tells either. Nodes of a tree of calls then have what is not told: [`super::Calls::modelled`].
     #[must_use]
     pub fn recent(mut self, levels: Option<Levels>, alone: bool) -> Self {
         self.recent = levels.map(|levels| Sets {
@@ -268,6 +273,7 @@ impl References {
             code_bits: levels.code_line.trailing_zeros(),
         });
         self.branches = levels.is_none_or(|levels| levels.branches);
+        self.predicted = levels.is_some_and(|levels| levels.branches && levels.predicted);
         self.alone = alone && levels.is_some();
         self
     }

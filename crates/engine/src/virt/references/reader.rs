@@ -10,8 +10,8 @@ use crate::virt::context::MappedBytes;
 use crate::virt::futex;
 use crate::virt::shared::Shared;
 use crate::xlate::known;
-use crate::xlate::recent;
 use crate::xlate::references::{APART, CHUNK, CHUNKS, MARK, RING as RING_WORDS, described};
+use crate::xlate::{predictor, recent};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::mem::offset_of;
@@ -229,7 +229,7 @@ impl Rings<'_> {
                 }
                 if self.recent {
                     self.shared
-                        .release(slot, recent::TABLE, recent::BYTES as usize);
+                        .release(slot, recent::TABLE, predictor::BYTES as usize);
                 }
                 self.done.insert(slot);
             } else if !ending {

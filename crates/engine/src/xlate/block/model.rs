@@ -1,6 +1,7 @@
 //! Code that notes what a model of caches and branch predictors has to know beside references: see
 //! [`crate::xlate::recent`]. Flags and registers stay.
 
+use super::predict::Way;
 use super::{Builder, Item, record};
 use crate::xlate::decode::Kind;
 use crate::xlate::emit::RCX;
@@ -41,8 +42,13 @@ impl Builder<'_, '_> {
         if item.insn.kind == Kind::Jcc && recent.branches {
             let here = self.hot.here();
             let branch = Record::conditional(noting.described, at);
-            self.note_branch(branch, Some(item.insn.opcode & 15), (noting, filter));
-            self.record(here, record::HEAD);
+            let condition = item.insn.opcode & 15;
+            if recent.predicted {
+                self.predict(item.pc, branch, Way::If(condition), (noting, filter));
+            } else {
+                self.note_branch(branch, Some(condition), (noting, filter));
+            }
+            self.record(here, record::BRANCH);
         }
     }
 
@@ -111,27 +117,35 @@ impl Builder<'_, '_> {
             return;
         };
         let Some(filter) = noting.filter else { return };
-        if filter.recent.is_some_and(|recent| recent.branches) {
-            let record = Record::conditional(noting.described, at).0;
-            let record = Record(record | u64::from(taken) << (8 * Record::TAKEN));
+        let Some(recent) = filter.recent.filter(|recent| recent.branches) else {
+            return;
+        };
+        let record = Record::conditional(noting.described, at).0;
+        let record = Record(record | u64::from(taken) << (8 * Record::TAKEN));
+        if !recent.predicted {
             self.note_branch(record, None, (&noting, &filter));
+        } else if let Some(item) = self.item(at) {
+            self.predict(item.pc, record, Way::Known(taken), (&noting, &filter));
         }
     }
 
-    /// Notes that the block's last instruction goes where a register leads.
-    pub(super) fn note_target(&mut self, register: u8) {
+    /// Notes that the block's last instruction goes where a register leads; whether that is asked for.
+    pub(super) fn note_target(&mut self, register: u8) -> bool {
         let Some(noting) = self.config.noting else {
-            return;
+            return false;
         };
-        let Some(filter) = noting.filter else { return };
+        let Some(filter) = noting.filter else {
+            return false;
+        };
         if !filter.recent.is_some_and(|recent| recent.branches) {
-            return;
+            return false;
         }
         let pointer = if register == RDX { RBX } else { RDX };
         let record = Record::indirect(noting.described, self.count.saturating_sub(1));
         self.begin_words(pointer, record, &noting);
         self.put_word(noting.ring + 8, pointer, register);
         self.end_words(pointer, 2, (&noting, &filter));
+        true
     }
 
     /// Behind a record of so many words: whether there is room for the next one.
@@ -162,7 +176,7 @@ impl Builder<'_, '_> {
         let back = self.hot.here();
         self.asks(
             (pointer, true),
-            Literal::default(),
+            Literal::behind(words),
             (filter, recent.vector_ring),
             back,
         );

@@ -194,16 +194,17 @@ impl Builder<'_, '_> {
 
     /// `loop` and its like, which have no long form.
     fn looping(&mut self, item: &Item) {
-        // loop taken; jmp next; taken: jmp target
+        // loop +2; jmp +5; jmp taken; jmp next; taken: jmp target
         let code = item.code();
         let head = code.get(..code.len().saturating_sub(1)).unwrap_or(&[]);
         self.hot.put(head);
+        self.hot.put(&[2, 0xeb, 5, 0xe9]);
         let displacement = self.hot.here();
-        self.hot.put(&[0]);
+        self.hot.put(&[0; 4]);
         self.note_way(self.count.saturating_sub(1), false);
         self.exit_jmp(item.next());
-        let taken = self.hot.here().wrapping_sub(displacement + 1) as u8;
-        self.hot.patch8(displacement, taken);
+        let taken = self.hot.here().wrapping_sub(displacement + 4) as u32;
+        self.hot.patch32(displacement, taken);
         self.note_way(self.count.saturating_sub(1), true);
         if let Some(taken) = self.taken_at_end() {
             count_keeping(self.hot, &self.config.offsets, taken, flag::ALL);
@@ -229,8 +230,11 @@ impl Builder<'_, '_> {
     fn by_register(&mut self, item: &Item, reg: u8, counted: bool, total: Added) {
         let offsets = self.config.offsets;
         let here = self.hot.here();
-        self.note_target(reg);
-        self.record(here, 0);
+        let mark = match self.note_target(reg) {
+            true => record::BRANCH,
+            false => 0,
+        };
+        self.record(here, mark);
         let here = self.hot.here();
         if item.insn.kind == Kind::CallInd {
             self.push(item.next());

@@ -86,8 +86,9 @@ impl Gathering {
             };
             let level = match next {
                 Next::Branch(_, taken) => {
-                    *first += u64::from(taken);
-                    if modelled.branches.conditional(told.pc, taken) {
+                    // (It is counted elsewhere how often it was taken, then.)
+                    *first += u64::from(taken && !self.is_predicted);
+                    if self.is_predicted || modelled.branches.conditional(told.pc, taken) {
                         *last += 1;
                         self.paths.meet(now.node, place::CONDITIONAL_WRONG, 1);
                     }

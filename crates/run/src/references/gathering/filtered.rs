@@ -5,7 +5,7 @@ use super::super::site::Site;
 use super::{Gathering, Of, Wanted};
 use std::ops::Range;
 use truecount_engine::virt::references::{Code, Executed, Levels, Lies, Line, MOST_SETS, Thread};
-use truecount_memory::{Beside, Kind, LINE, Moment, Prefetch};
+use truecount_memory::{Beside, Kind, LINE, Moment, Predictor, Prefetch};
 
 impl Gathering {
     /// A block of the thread whose turn it is, and the lines that it may touch.
@@ -66,7 +66,7 @@ impl Gathering {
             tlb,
             itlb,
             prefetch,
-            predictor: _,
+            predictor,
         } = beside;
         let machine = model.as_ref()?;
         let caches = [machine.i1, machine.d1, machine.ll];
@@ -80,6 +80,7 @@ impl Gathering {
             code_sets: sets(machine.i1.sets())?,
             code_line: machine.i1.line,
             branches: !without_branches,
+            predicted: *predictor == Predictor::Cachegrind,
         };
         (looked && !ordered).then_some(levels)
     }
@@ -184,13 +185,21 @@ impl Gathering {
     }
 
     /// A conditional branch was taken so often.
-    pub(super) fn count_taken(&mut self, thread: Thread, code: &Code, at: usize, times: u64) {
-        // (The model was told.)
-        if self.wanted.model.is_some() {
+    pub(super) fn count_taken(
+        &mut self,
+        (thread, part): (Thread, u32),
+        code: &Code,
+        at: usize,
+        times: u64,
+    ) {
+        // (A model that predicts was told; without facts nobody asks.)
+        if self.wanted.model.is_some() && !(self.is_predicted && self.wanted.facts) {
             return;
         }
-        self.now = self.number(thread);
-        if let Some((site, _)) = self.site_of(code) {
+        let table = self.table(thread, part, false);
+        if let Some(table) = self.tables.get_mut(table)
+            && let Some(site) = table.site(code, &self.wanted)
+        {
             site.taken(at, times);
         }
     }

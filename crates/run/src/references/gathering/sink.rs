@@ -164,8 +164,8 @@ impl Sink for Gathering {
         self.count((thread, part), code, instructions, times);
     }
 
-    fn taken(&mut self, thread: Thread, code: &Code, at: usize, times: u64) {
-        self.count_taken(thread, code, at, times);
+    fn taken(&mut self, of: (Thread, u32), code: &Code, at: usize, times: u64) {
+        self.count_taken(of, code, at, times);
     }
 
     fn ended(&mut self, thread: Thread) {

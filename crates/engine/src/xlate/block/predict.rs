@@ -1,0 +1,129 @@
+//! Code that predicts a conditional branch, and notes it where the prediction is wrong: see [`crate::xlate::predictor`].
+//! Flags and registers stay.
+
+use super::Builder;
+use crate::xlate::emit::{Buffer, RCX, RDX};
+use crate::xlate::known::{Filter, Literal, Record};
+use crate::xlate::predictor::{place, row};
+use crate::xlate::references::Noting;
+
+const RBX: u8 = 3;
+
+/// Which way a branch goes.
+#[derive(Clone, Copy)]
+pub(super) enum Way {
+    /// It is taken if this is so: the low four bits of its opcode.
+    If(u8),
+    /// It is taken, or not.
+    Known(bool),
+}
+
+impl Builder<'_, '_> {
+    /// Predicts the branch at `pc`.
+    pub(super) fn predict(
+        &mut self,
+        pc: u64,
+        record: Record,
+        way: Way,
+        (noting, filter): (&Noting, &Filter),
+    ) {
+        let Some(recent) = filter.recent else { return };
+        let slots = [
+            (self.config.offsets.spill_2, RCX),
+            (self.config.offsets.spill, RDX),
+            (filter.spill, RBX),
+        ];
+        let wrong = self.cold.here();
+        let hot = &mut *self.hot;
+        for (slot, register) in slots {
+            hot.store_gs(slot, register);
+        }
+        // RCX: the history. RBX: the counter. RDX: the way.
+        byte(hot, RCX, place::HISTORY);
+        byte_at(hot, RBX, RCX, place::COUNTERS + row(pc));
+        store_byte(hot, RCX, place::HISTORY_BEFORE);
+        store_byte(hot, RBX, place::COUNTER_BEFORE);
+        match way {
+            Way::If(condition) => {
+                // setcc dl; movzx edx, dl
+                hot.put(&[0x0f, 0x90 | condition, 0xc2, 0x0f, 0xb6, 0xd2]);
+                // movzx ebx, byte gs:[rbx+rdx*8+next]
+                hot.put(&[0x65, 0x0f, 0xb6, 0x9c, 0xd3]);
+                hot.put(&place::NEXT.to_le_bytes());
+            }
+            // movzx ebx, byte gs:[rbx+next]
+            Way::Known(taken) => {
+                let next = place::NEXT + 8 * u32::from(taken);
+                byte_at(hot, RBX, RBX, next);
+            }
+        }
+        // mov gs:[rcx+counters], bl
+        hot.put(&[0x65, 0x88, 0x99]);
+        hot.put(&(place::COUNTERS + row(pc)).to_le_bytes());
+        match way {
+            // lea ecx, [rcx+rdx]; lea ecx, [rcx+rcx]
+            Way::If(_) => hot.put(&[0x8d, 0x0c, 0x11, 0x8d, 0x0c, 0x09]),
+            // lea ecx, [rcx+rcx+2 or 0]
+            Way::Known(taken) => hot.put(&[0x8d, 0x4c, 0x09, 2 * u8::from(taken)]),
+        }
+        // (The oldest outcome falls off the byte's end.)
+        store_byte(hot, RCX, place::HISTORY);
+        byte_at(hot, RCX, RBX, place::WRONG);
+        // jrcxz +5; jmp wrong
+        hot.put(&[0xe3, 5, 0xe9]);
+        self.jumps_to(wrong);
+        let back = self.hot.here();
+        for (slot, register) in slots {
+            self.hot.load_gs(slot, register);
+        }
+        let behind = self.hot.here();
+
+        let cold = &mut *self.cold;
+        cold.load_gs32(noting.position, RCX);
+        for half in 0..2u32 {
+            // mov dword gs:[rcx*8+ring+4*half], half of it
+            cold.put(&[0x65, 0xc7, 0x04, 0xcd]);
+            cold.put(&(noting.ring + 4 * half).to_le_bytes());
+            cold.put(&((record.0 >> (32 * half)) as u32).to_le_bytes());
+        }
+        if let Way::If(condition) = way {
+            // setcc byte gs:[rcx*8+ring+which]
+            cold.put(&[0x65, 0x0f, 0x90 | condition, 0x04, 0xcd]);
+            cold.put(&(noting.ring + Record::TAKEN).to_le_bytes());
+        }
+        // lea ecx, [rcx+1]; mov gs:[position], ecx; movzx ecx, ch
+        cold.put(&[0x8d, 0x49, 1, 0x65, 0x89, 0x0c, 0x25]);
+        cold.put(&noting.position.to_le_bytes());
+        cold.put(&[0x0f, 0xb6, 0xcd]);
+        let full = cold.jrcxz();
+        let _ = cold.jmp(back);
+        cold.land(full);
+        for (slot, register) in slots.into_iter().skip(1) {
+            cold.load_gs(slot, register);
+        }
+        self.asks(
+            (RCX, true),
+            Literal::behind(1),
+            (filter, recent.vector_ring),
+            behind,
+        );
+    }
+}
+
+/// `movzx register, byte gs:[place]`.
+fn byte(code: &mut Buffer<'_>, register: u8, place: u32) {
+    code.put(&[0x65, 0x0f, 0xb6, 0x04 | register << 3, 0x25]);
+    code.put(&place.to_le_bytes());
+}
+
+/// `movzx to, byte gs:[base+place]`.
+fn byte_at(code: &mut Buffer<'_>, to: u8, base: u8, place: u32) {
+    code.put(&[0x65, 0x0f, 0xb6, 0x80 | to << 3 | base]);
+    code.put(&place.to_le_bytes());
+}
+
+/// `mov byte gs:[place], register`: one of the low four.
+fn store_byte(code: &mut Buffer<'_>, register: u8, place: u32) {
+    code.put(&[0x65, 0x88, 0x04 | register << 3, 0x25]);
+    code.put(&place.to_le_bytes());
+}

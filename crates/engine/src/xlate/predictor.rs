@@ -1,0 +1,113 @@
+//! Conditional branches are predicted by translated code (`option::PREDICTED`, with `option::RECENT`), so that only those
+//! that are predicted wrongly are noted.
+//!
+//! The rules are Cachegrind's (Valgrind's manual, "Branch prediction"): 16,384 two-bit counters, chosen by the outcomes of
+//! the last seven branches and the seven low bits of the branch's address. Code has no flags to spare in front of a branch;
+//! so what a counter becomes, and whether it was wrong, is looked up.
+//!
+//! `core` only.
+
+use super::recent::{CODE_TABLE, TABLE};
+use crate::layout::REGION;
+use core::mem::{offset_of, size_of};
+
+const COUNTERS: usize = 1 << 14;
+
+/// A thread's predictor.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct State {
+    /// The two-bit counters, with a third bit where the last prediction was wrong: a branch's are every other one from
+    /// [`row`] on, chosen by [`State::history`].
+    pub counters: [u8; COUNTERS],
+    /// Outcomes of the last seven branches, 1: taken; the last one is bit 1, bit 0 is 0.
+    pub history: u8,
+    /// The same in front of the last branch …
+    pub history_before: u8,
+    /// … and its counter there.
+    pub counter_before: u8,
+    /// Nothing.
+    pub rest: [u8; 5],
+}
+
+/// Where it is in a thread's region.
+#[repr(C)]
+pub struct Predictor {
+    /// What it is now …
+    pub state: State,
+    /// … and what it was when the thread began to do what is of no use to anybody.
+    pub kept: State,
+    /// What a counter becomes where its branch is not taken, and where it is.
+    pub next: [[u8; 8]; 2],
+    /// 1: a counter says that its last prediction was wrong.
+    pub wrong: [u8; 8],
+}
+
+/// Where it is in a thread's region.
+pub const PREDICTOR: u64 = CODE_TABLE + 8 * super::levels::SETS as u64;
+
+/// From the tables of [`super::recent`] to its end.
+pub const BYTES: u64 = PREDICTOR + size_of::<Predictor>() as u64 - TABLE;
+
+const _: () = assert!(TABLE + BYTES <= super::known::PIECES && PREDICTOR < REGION);
+
+/// The bit of a wrong prediction.
+const WRONG: u8 = 4;
+
+/// [`Predictor::next`].
+pub const NEXT: [[u8; 8]; 2] = {
+    let mut next = [[0; 8]; 2];
+    let mut counter = 0u8;
+    while counter < 8 {
+        let now = counter & 3;
+        let up = if now < 2 { now + 1 } else { 3 };
+        let down = if now > 0 { now - 1 } else { 0 };
+        // Not taken where it predicted that, and the other way round.
+        next[0][counter as usize] = down | if now >= 2 { WRONG } else { 0 };
+        next[1][counter as usize] = up | if now < 2 { WRONG } else { 0 };
+        counter += 1;
+    }
+    next
+};
+
+/// [`Predictor::wrong`].
+pub const IS_WRONG: [u8; 8] = [0, 0, 0, 0, 1, 1, 1, 1];
+
+/// The first counter of a branch at this address.
+pub const fn row(pc: u64) -> u32 {
+    (pc as u32 & 0x7e) << 7 | pc as u32 & 1
+}
+
+/// Places in a region, for translated code.
+pub mod place {
+    use super::*;
+
+    /// See [`State::counters`].
+    pub const COUNTERS: u32 = PREDICTOR as u32 + offset_of!(Predictor, state.counters) as u32;
+    /// See [`State::history`].
+    pub const HISTORY: u32 = PREDICTOR as u32 + offset_of!(Predictor, state.history) as u32;
+    /// See [`State::history_before`].
+    pub const HISTORY_BEFORE: u32 = HISTORY + 1;
+    /// See [`State::counter_before`].
+    pub const COUNTER_BEFORE: u32 = HISTORY + 2;
+    /// See [`Predictor::next`].
+    pub const NEXT: u32 = PREDICTOR as u32 + offset_of!(Predictor, next) as u32;
+    /// See [`Predictor::wrong`].
+    pub const WRONG: u32 = PREDICTOR as u32 + offset_of!(Predictor, wrong) as u32;
+
+    const _: () = assert!(
+        offset_of!(State, history_before) == offset_of!(State, history) + 1
+            && offset_of!(State, counter_before) == offset_of!(State, history) + 2
+    );
+}
+
+impl State {
+    /// The last branch, which was at this address, was not executed; whether it was predicted wrongly.
+    pub fn take_back(&mut self, pc: u64) -> bool {
+        let place = row(pc) as usize + usize::from(self.history_before);
+        self.history = self.history_before;
+        let counter = self.counters.get_mut(place);
+        let after = counter.map(|counter| core::mem::replace(counter, self.counter_before));
+        after.is_some_and(|after| after & WRONG != 0)
+    }
+}
