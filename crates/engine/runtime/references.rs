@@ -21,7 +21,7 @@ use crate::xlate::block;
 use crate::xlate::decode::{Kind, MAX_LEN, decode};
 use crate::xlate::known::{Filter, Record};
 use crate::xlate::references::{
-    ABSOLUTE, APART, CHUNK, CHUNKS, INTERRUPTED, MARK, NODE, Noting, Words,
+    ABSOLUTE, APART, CHUNK, CHUNKS, INTERRUPTED, MARK, NODE, Noting, RESUMES, Words,
 };
 use crate::{check, sys};
 use core::mem::offset_of;
@@ -268,6 +268,14 @@ pub fn mark(context: &mut Context, mark: u64) {
     context.noted.marks = if more { context.noted.marks + 1 } else { 1 };
     context.noted.position += 1;
     context.noted.marked = context.noted.position;
+}
+
+/// A signal is delivered to a thread that would have gone on at `pc`: whether the last block's branch was taken follows from
+/// that, where blocks are noted.
+pub fn resumes(context: &mut Context, pc: u64) {
+    if on() && !known::on() && pc < MARK {
+        mark(context, MARK | RESUMES | pc);
+    }
 }
 
 /// Says in which node of the tree of calls the thread is from here on, as the routines of `call_routines` do.

@@ -19,7 +19,9 @@ use crate::own_memory::in_code;
 use crate::pages::{Fault, Pages};
 use crate::slots::{SIGNAL_STACK, STACK};
 use crate::syscall_table as nr;
-use crate::{check, code_writes, fault_signals, filtered, outside, schedule, slots, sys};
+use crate::{
+    check, code_writes, fault_signals, filtered, outside, references, schedule, slots, sys,
+};
 use core::sync::atomic::Ordering::Relaxed;
 
 const TF: u64 = 0x100;
@@ -253,6 +255,7 @@ fn to_program(
     {
         info.address = frame.rip;
     }
+    references::resumes(context, frame.rip);
     frames::deliver(context, signal, &action, info, frame);
     // It may have come during a system call; the handler is translated code.
     context.whole.store(0, Relaxed);

@@ -77,6 +77,9 @@ pub const PART: u32 = 8;
 /// A mark with this bit says which node of the tree of calls the thread is in from there on, with `option::CALLS`: the
 /// node's address is in its bits below [`MARK`]'s.
 pub const NODE: u64 = 1 << 48;
+/// A mark with this bit, none of the heap's, says where the thread would have gone on without a signal: that address is in
+/// its bits below [`MARK`]'s.
+pub const RESUMES: u64 = 1 << 50;
 
 /// The program's FS base, among the registers.
 pub const FS: u8 = 16;

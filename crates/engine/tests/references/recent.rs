@@ -2,7 +2,6 @@
 //! other lines.
 
 use super::support::{built, fixed_layout, launch};
-use std::collections::HashMap;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use truecount_engine::virt::references::{
@@ -35,18 +34,18 @@ struct Told {
 /// Cachegrind's rules, as its manual says them: a counter by the last seven outcomes and seven bits of the address.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Predictor {
-    outcomes: [bool; 7],
-    counters: HashMap<([bool; 7], u64), i32>,
+    outcomes: usize,
+    counters: Vec<i8>,
 }
 
 impl Predictor {
     /// Whether it is wrong.
     fn meets(&mut self, pc: u64, taken: bool) -> bool {
-        let counter = self.counters.entry((self.outcomes, pc & 127)).or_default();
+        self.counters.resize(128 * 128, 0);
+        let counter = &mut self.counters[128 * self.outcomes + pc as usize % 128];
         let wrong = (*counter >= 2) != taken;
         *counter = (*counter + if taken { 1 } else { -1 }).clamp(0, 3);
-        self.outcomes.rotate_left(1);
-        self.outcomes[6] = taken;
+        self.outcomes = (2 * self.outcomes + usize::from(taken)) % 128;
         wrong
     }
 }
@@ -215,22 +214,22 @@ fn what_a_signal_interrupts_is_told_once() {
     let Some(program) = built("alarms.c", ALARMS, &["-O1", "-static"]) else {
         return;
     };
-    for predicted in [false, true] {
-        let levels = Levels {
-            data_sets: 64,
-            code_sets: 64,
-            code_line: 64,
-            branches: true,
-            predicted,
-        };
+    let levels = |predicted| Levels {
+        data_sets: 64,
+        code_sets: 64,
+        code_line: 64,
+        branches: true,
+        predicted,
+    };
+    for levels in [None, Some(levels(false)), Some(levels(true))] {
         let run = |argument: &str| {
             let mut command = Command::new(&program);
             command.arg(argument).env_clear();
             fixed_layout(&mut command);
             let all = Arc::new(Mutex::new(Told::default()));
             let sink: Arc<Mutex<dyn Sink>> = all.clone();
-            let references = References::new(sink).filtered(true);
-            let references = references.recent(Some(levels), true);
+            let references = References::new(sink).filtered(levels.is_some());
+            let references = references.recent(levels, true);
             let options = Options::default().references(Some(references));
             let outcome = launch(&mut command, &options)?.wait().unwrap();
             let told = std::mem::take(&mut *all.lock().unwrap());
@@ -245,6 +244,7 @@ fn what_a_signal_interrupts_is_told_once() {
             (quiet.conditional, quiet.indirect)
         );
         assert_eq!((told.taken, told.lost), (quiet.taken, 0));
+        assert_eq!(told.wrong, quiet.wrong);
         assert!(quiet.conditional > 100_000 && quiet.indirect > 50_000);
     }
 }

@@ -374,7 +374,7 @@ pub struct Executed<'a> {
     pub done: usize,
     pub(super) interrupted: bool,
     pub(super) words: &'a [u64],
-    /// Address of the block that came next in this thread; `None`: not known.
+    /// Address of the block that came next in this thread, or would have come without a signal; `None`: not known.
     pub next: Option<u64>,
 }
 

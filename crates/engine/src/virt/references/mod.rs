@@ -24,7 +24,7 @@ pub(super) use reader::Reader;
 
 use crate::heap::HEAP;
 use crate::xlate::levels::Sets;
-use crate::xlate::references::{COLLECTS, COUNTS, MARK, NODE, PART};
+use crate::xlate::references::{COLLECTS, COUNTS, MARK, NODE, PART, RESUMES};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -63,10 +63,15 @@ pub struct Part {
     pub part: u32,
 }
 
+/// Where a thread would have gone on, if a word of the ring says that.
+fn resumes(word: u64) -> Option<u64> {
+    (word & (MARK | HEAP | RESUMES) == MARK | RESUMES).then_some(word & (MARK - 1))
+}
+
 impl Marked {
     /// From a word of the ring.
     fn of(word: u64) -> Option<Self> {
-        if word & MARK == 0 || word & HEAP != 0 {
+        if word & MARK == 0 || word & HEAP != 0 || resumes(word).is_some() {
             return None;
         }
         if word & NODE != 0 {

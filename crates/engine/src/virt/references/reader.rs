@@ -437,7 +437,9 @@ impl Rings<'_> {
                 break;
             };
             known = self.codes.block(described(following, base));
-            let next = known.map(|next| next.pc);
+            let mut marks = behind.iter().take(marks);
+            let resumes = marks.find_map(|&mark| super::resumes(mark));
+            let next = resumes.or_else(|| known.map(|next| next.pc));
             if let Some(code) = self.codes.get(own.number) {
                 let (done, interrupted) = left(head, code);
                 sink.executed(
