@@ -30,7 +30,7 @@ pub struct State {
     pub rest: [u8; 5],
 }
 
-/// Where it is in a thread's region.
+/// What a thread's region has of it.
 #[repr(C)]
 pub struct Predictor {
     /// What it is now …

@@ -269,7 +269,8 @@ impl References {
     /// With [`References::filtered`], for a model whose first levels of data and instructions replace the least recently
     /// used line of a set: references to the line of data that the thread used last in its set (of 64 bytes), and
     /// instructions in such a line, are not told; others, and branches, are ([`Sink::batch`]; [`Sink::taken`] with
-    /// [`Levels::predicted`] alone). `alone`: nothing but this is wanted, not what [`Sink::taken`] tells either. Nodes of a tree of calls then have what is not told: [`super::Calls::modelled`].
+    /// [`Levels::predicted`] alone). `alone`: nothing but this is wanted, not what [`Sink::taken`] tells either. Nodes of a
+    /// tree of calls then have what is not told: [`super::Calls::modelled`].
     #[must_use]
     pub fn recent(mut self, levels: Option<Levels>, alone: bool) -> Self {
         self.recent = levels.map(|levels| Sets {
