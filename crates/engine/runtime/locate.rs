@@ -8,6 +8,7 @@ use crate::known;
 use crate::layout::Context;
 use crate::machine;
 use crate::own_memory::{NOWHERE, in_code};
+use crate::pages::Pages;
 use crate::predictor;
 use crate::recent;
 use crate::references;
@@ -147,16 +148,12 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
                 let registers = frame.registers();
                 let registers = (length != 0).then_some(&registers);
                 let unfinished = known::unfinished(context, &block, done, registers);
-                let mut conditional = || {
-                    let mut bytes = [0u8; 15];
-                    pages.fetch(pc, &mut bytes);
-                    decode(&bytes).is_ok_and(|insn| insn.kind == Kind::Jcc)
-                };
                 // (A prediction that was right is not in the ring.)
-                let predicted = branched && predictor::on() && conditional();
-                let in_ring = branched && (!predicted || predictor::take_back(context, pc));
+                if branched && predictor::on() && is_conditional(pages, pc) {
+                    branched = predictor::take_back(context, pc);
+                }
                 if !unfinished {
-                    recent::take_back(context, &block, done, in_ring);
+                    recent::take_back(context, &block, done, branched);
                 }
             }
             counts::correct(context, &block, done, counted);
@@ -182,6 +179,12 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
         at = end;
     }
     Found::Between
+}
+
+fn is_conditional(pages: &mut Pages, pc: u64) -> bool {
+    let mut bytes = [0u8; 15];
+    pages.fetch(pc, &mut bytes);
+    decode(&bytes).is_ok_and(|insn| insn.kind == Kind::Jcc)
 }
 
 /// Whether the program is stopped in the runtime's service at a call already

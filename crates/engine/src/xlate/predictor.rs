@@ -83,22 +83,21 @@ pub mod place {
     use super::*;
 
     /// See [`State::counters`].
-    pub const COUNTERS: u32 = PREDICTOR as u32 + offset_of!(Predictor, state.counters) as u32;
+    pub const COUNTERS: u32 = at(offset_of!(Predictor, state.counters));
     /// See [`State::history`].
-    pub const HISTORY: u32 = PREDICTOR as u32 + offset_of!(Predictor, state.history) as u32;
+    pub const HISTORY: u32 = at(offset_of!(Predictor, state.history));
     /// See [`State::history_before`].
-    pub const HISTORY_BEFORE: u32 = HISTORY + 1;
+    pub const HISTORY_BEFORE: u32 = at(offset_of!(Predictor, state.history_before));
     /// See [`State::counter_before`].
-    pub const COUNTER_BEFORE: u32 = HISTORY + 2;
+    pub const COUNTER_BEFORE: u32 = at(offset_of!(Predictor, state.counter_before));
     /// See [`Predictor::next`].
-    pub const NEXT: u32 = PREDICTOR as u32 + offset_of!(Predictor, next) as u32;
+    pub const NEXT: u32 = at(offset_of!(Predictor, next));
     /// See [`Predictor::wrong`].
-    pub const WRONG: u32 = PREDICTOR as u32 + offset_of!(Predictor, wrong) as u32;
+    pub const WRONG: u32 = at(offset_of!(Predictor, wrong));
 
-    const _: () = assert!(
-        offset_of!(State, history_before) == offset_of!(State, history) + 1
-            && offset_of!(State, counter_before) == offset_of!(State, history) + 2
-    );
+    const fn at(offset: usize) -> u32 {
+        PREDICTOR as u32 + offset as u32
+    }
 }
 
 impl State {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use truecount_engine::virt::references::{
     Batch, Branch, Code, Executed, Levels, Meaning, Next, References, Sink, Thread,
 };
-use truecount_engine::virt::{CallOptions, Calls, Options};
+use truecount_engine::virt::{CallOptions, Calls, Options, Outcome};
 use truecount_testing::programs::REFERENCES;
 
 /// References, conditional and indirect branches, lines of instructions.
@@ -101,6 +101,28 @@ impl Sink for Told {
     }
 }
 
+/// Runs it and says what was told.
+fn told(
+    mut command: Command,
+    levels: Option<Levels>,
+    alone: bool,
+    calls: Option<CallOptions>,
+) -> Option<(Told, Outcome)> {
+    command.env_clear();
+    fixed_layout(&mut command);
+    let all = Arc::new(Mutex::new(Told::default()));
+    let sink: Arc<Mutex<dyn Sink>> = all.clone();
+    let references = References::new(sink).filtered(levels.is_some());
+    let references = references.recent(levels, alone);
+    let options = Options::default().references(Some(references));
+    let options = options.calls(calls);
+    let outcome = launch(&mut command, &options)?
+        .wait()
+        .expect("it ends well");
+    let told = std::mem::take(&mut *all.lock().unwrap());
+    Some((told, outcome))
+}
+
 #[test]
 fn branches_are_all_told_and_references_to_other_lines() {
     let Some(program) = built("recent.c", REFERENCES, &["-O1", "-static"]) else {
@@ -108,19 +130,9 @@ fn branches_are_all_told_and_references_to_other_lines() {
     };
     let run_as = |levels: Option<Levels>, calls: bool, alone: bool| -> Option<(Told, Calls)> {
         let mut command = Command::new(&program);
-        command.env_clear();
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        fixed_layout(&mut command);
-        let all = Arc::new(Mutex::new(Told::default()));
-        let sink: Arc<Mutex<dyn Sink>> = all.clone();
-        let references = References::new(sink).filtered(levels.is_some());
-        let references = references.recent(levels, alone);
-        let options = Options::default().references(Some(references));
-        let options = options.calls(calls.then(CallOptions::default));
-        let outcome = launch(&mut command, &options)?
-            .wait()
-            .expect("it ends well");
-        let told = std::mem::take(&mut *all.lock().unwrap());
+        let calls = calls.then(CallOptions::default);
+        let (told, outcome) = told(command, levels, alone, calls)?;
         Some((told, outcome.calls.unwrap_or_default()))
     };
     let run = |levels: Option<Levels>, calls: bool| run_as(levels, calls, true);
@@ -228,15 +240,8 @@ fn what_a_signal_interrupts_is_told_once() {
     for levels in [None, Some(levels(false)), Some(levels(true))] {
         let run = |argument: &str| {
             let mut command = Command::new(&program);
-            command.arg(argument).env_clear();
-            fixed_layout(&mut command);
-            let all = Arc::new(Mutex::new(Told::default()));
-            let sink: Arc<Mutex<dyn Sink>> = all.clone();
-            let references = References::new(sink).filtered(levels.is_some());
-            let references = references.recent(levels, true);
-            let options = Options::default().references(Some(references));
-            let outcome = launch(&mut command, &options)?.wait().unwrap();
-            let told = std::mem::take(&mut *all.lock().unwrap());
+            command.arg(argument);
+            let (told, outcome) = told(command, levels, true, None)?;
             Some((told, outcome.status.code()))
         };
         let (Some((quiet, zero)), Some((told, one))) = (run("0"), run("1")) else {

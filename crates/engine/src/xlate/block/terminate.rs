@@ -194,22 +194,23 @@ impl Builder<'_, '_> {
 
     /// `loop` and its like, which have no long form.
     fn looping(&mut self, item: &Item) {
-        // loop +2; jmp +5; jmp taken; jmp next; taken: jmp target
+        // loop taken; jmp behind; taken: jmp target; behind: jmp next
         let code = item.code();
         let head = code.get(..code.len().saturating_sub(1)).unwrap_or(&[]);
         self.hot.put(head);
-        self.hot.put(&[2, 0xeb, 5, 0xe9]);
+        self.hot.put(&[5, 0xe9]);
         let displacement = self.hot.here();
         self.hot.put(&[0; 4]);
-        self.note_way(self.count.saturating_sub(1), false);
-        self.exit_jmp(item.next());
-        let taken = self.hot.here().wrapping_sub(displacement + 4) as u32;
-        self.hot.patch32(displacement, taken);
-        self.note_way(self.count.saturating_sub(1), true);
+        let at = self.count.saturating_sub(1);
+        self.note_way(at, true);
         if let Some(taken) = self.taken_at_end() {
             count_keeping(self.hot, &self.config.offsets, taken, flag::ALL);
         }
         self.exit_jmp(item.target());
+        let behind = self.hot.here().wrapping_sub(displacement + 4) as u32;
+        self.hot.patch32(displacement, behind);
+        self.note_way(at, false);
+        self.exit_jmp(item.next());
     }
 
     /// A jump or call through memory, or a register without a table.
