@@ -158,8 +158,8 @@ fn note(context: &mut Context) {
         | part << ring::PART;
     if context.region.noted != state {
         context.region.noted = state;
-        references::mark(context, state);
         recent::forget_all(context);
+        references::mark(context, state);
         // (A model goes on where nothing is collected, as Callgrind's simulation does, if that is little to tell.)
         let needed = match recent::on() {
             true => ring::COUNTS,

@@ -7,6 +7,7 @@ use crate::entry::kind;
 use crate::layout::{BOOT_STACK, Context, StartArgs};
 use crate::locate;
 use crate::own_memory::{self, NOWHERE, RUNTIME_END};
+use crate::ring;
 use crate::schedule::Step;
 use crate::syscall_table::{self as nr, Answer};
 use crate::thread_context::prepare;
@@ -80,7 +81,7 @@ fn answer(context: &mut Context) {
                 .exits
                 .get(context.exit_id as usize)
                 .target;
-            references::publish(context);
+            ring::publish(context);
             go(context, context.pc, None, NONE);
         }
         kind::NO_ROOM => {

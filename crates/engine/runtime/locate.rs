@@ -114,6 +114,8 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
     }
     let (mut at, mut done, mut pc) = (block.body, 0u16, block.pc);
     let (mut counted, mut spilled, mut noted, mut branched) = (false, false, false, false);
+    // The same, where the instruction begins.
+    let mut before = false;
     for record in cache.records(&block) {
         let end = at + u64::from(record.host);
         let length = record.guest & record::LEN;
@@ -153,7 +155,8 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
                     branched = predictor::take_back(context, pc);
                 }
                 if !unfinished {
-                    recent::take_back(context, &block, done, branched);
+                    let counts = u64::from(counted && !before);
+                    recent::take_back(context, &block, done, branched, counts);
                 }
             }
             counts::correct(context, &block, done, counted);
@@ -171,6 +174,7 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
             // With tables of what is known: this instruction's.
             noted &= !known::on();
             branched = false;
+            before = counted | (record.guest & record::COUNTS != 0);
         }
         counted |= record.guest & record::COUNTS != 0;
         spilled |= record.guest & record::SPILLS != 0;

@@ -126,6 +126,7 @@ mod recent;
 mod references;
 mod report;
 mod requests;
+mod ring;
 mod rseq;
 mod schedule;
 mod selector;

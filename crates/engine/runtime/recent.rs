@@ -2,168 +2,24 @@
 //! with another one. Every register stays as it is. A signal that finds a thread here is stepped on to the end of the
 //! instruction.
 
+mod routines;
+
 use crate::block::Block;
-use crate::entry::{address, kind};
+use crate::entry::address;
 use crate::known::{self, pc_of, word};
-use crate::layout::{Context, RING, option};
+use crate::layout::{Context, option};
 use crate::predictor;
+use crate::ring;
 use crate::slots;
-use crate::xlate::known::{Is, Literal, Record};
-use crate::xlate::levels::{LINE_BITS, Model, Recent};
-use crate::xlate::recent::{CODE_TABLE, Lines, TABLE};
+use crate::xlate::known::{Is, Record};
+use crate::xlate::levels::{Known, Model, Recent, WAYS};
+use crate::xlate::recent::{CODE_TABLE, Cache, SLOTS, TABLE};
 use crate::xlate::references::{APART, CHUNK, CHUNKS};
-use core::arch::global_asm;
-use core::mem::{offset_of, size_of};
+use core::cmp::Reverse;
+use core::mem::offset_of;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
-
-unsafe extern "C" {
-    fn rt_recent();
-    fn rt_recent_code();
-    fn rt_forget();
-    fn rt_recent_end();
-}
-
-global_asm!(
-    ".pushsection .text",
-    ".macro rt_saves",
-    "mov gs:[{spill}], rax",
-    "mov gs:[{spill}+8], rbx",
-    "mov gs:[{spill}+16], rcx",
-    "mov gs:[{spill}+24], rdx",
-    "mov gs:[{spill}+32], rsi",
-    "mov gs:[{spill}+40], rdi",
-    ".endm",
-    ".macro rt_restores",
-    "mov rax, gs:[{spill}]",
-    "mov rbx, gs:[{spill}+8]",
-    "mov rcx, gs:[{spill}+16]",
-    "mov rdx, gs:[{spill}+24]",
-    "mov rsi, gs:[{spill}+32]",
-    "mov rdi, gs:[{spill}+40]",
-    ".endm",
-    // A reference to data.
-    ".globl rt_recent",
-    "rt_recent:",
-    "rt_saves",
-    "mov rbx, gs:[{literal}]",
-    // From `rt_note`, what it does being done.
-    ".globl rt_recent_behind",
-    "rt_recent_behind:",
-    "xor edx, edx",
-    "2: mov rcx, gs:[{address}]",
-    "movzx edi, byte ptr [rbx+{size}]",
-    "lea rdi, [rcx+rdi-1]",
-    "mov rax, rcx",
-    "or rax, rdi",
-    "shr rax, 47",
-    // (It faults.)
-    "jnz 9f",
-    // RSI, RDI: its lines. RCX, RAX: their sets.
-    "mov rsi, rcx",
-    "shr rsi, {line}",
-    "shr rdi, {line}",
-    "mov eax, gs:[{mask}]",
-    "mov ecx, esi",
-    "and ecx, eax",
-    "and eax, edi",
-    "test rdx, rdx",
-    "jnz 3f",
-    "cmp gs:[rcx*8+{table}], rsi",
-    "jne 3f",
-    "cmp gs:[rax*8+{table}], rdi",
-    "je 9f",
-    "3: or rdx, [rbx+{record}]",
-    "mov rbx, gs:[{position}]",
-    // Where no record begins (`xlate::references`): there is no room.
-    "test bh, bh",
-    "jz 20f",
-    "mov gs:[rcx*8+{table}], rsi",
-    "mov gs:[rax*8+{table}], rdi",
-    "mov ebx, ebx",
-    "mov gs:[rbx*8+{ring}], rdx",
-    "mov rcx, gs:[{address}]",
-    "mov gs:[rbx*8+{ring}+8], rcx",
-    "add ebx, 2",
-    "mov gs:[{position}], ebx",
-    "mov rdi, gs:[{literal}]",
-    "mov edi, [rdi+{counter}]",
-    "mov rdi, gs:[rdi]",
-    "mov gs:[{told}], rdi",
-    "8: mov rbx, gs:[{literal}]",
-    "9: movsxd rax, dword ptr [rbx+{back}]",
-    "add rax, rbx",
-    "mov gs:[{resume}], rax",
-    "rt_restores",
-    "jmp qword ptr gs:[{resume}]",
-    "20: rt_restores",
-    "mov dword ptr gs:[{kind}], {no_room}",
-    "jmp rt_save",
-    // From there, too, where nothing else will say what the reference did.
-    ".globl rt_recent_all",
-    "rt_recent_all:",
-    "movabs rdx, {all}",
-    "jmp 2b",
-    // Instructions in another line.
-    ".globl rt_recent_code",
-    "rt_recent_code:",
-    "rt_saves",
-    "mov ebx, gs:[{position}]",
-    "test bh, bh",
-    "jz 20b",
-    "mov rdi, gs:[{literal}]",
-    "mov rdx, [rdi+{record}]",
-    "mov gs:[rbx*8+{ring}], rdx",
-    "inc ebx",
-    "mov gs:[{position}], ebx",
-    "mov eax, gs:[{code_mask}]",
-    "mov rcx, [rdi+{lines}]",
-    "mov edx, ecx",
-    "and edx, eax",
-    "mov gs:[rdx*8+{code_table}], rcx",
-    "mov rcx, [rdi+{lines}+8]",
-    "mov edx, ecx",
-    "and edx, eax",
-    "mov gs:[rdx*8+{code_table}], rcx",
-    "jmp 8b",
-    // What is referenced now is not known here: nothing is in front, and there is to be room. Flags stay.
-    ".globl rt_forget",
-    "rt_forget:",
-    "mov gs:[{spill}], rcx",
-    "mov ecx, gs:[{mask}]",
-    "5: mov qword ptr gs:[rcx*8+{table}], 0",
-    "jrcxz 6f",
-    "lea ecx, [rcx-1]",
-    "jmp 5b",
-    "6: mov rcx, gs:[{spill}]",
-    "jmp rt_room",
-    ".globl rt_recent_end",
-    "rt_recent_end:",
-    ".popsection",
-    // (The first word is translated code's.)
-    spill = const offset_of!(Context, noted.known.spill) + 8,
-    literal = const offset_of!(Context, noted.known.literal),
-    address = const offset_of!(Context, noted.known.address),
-    resume = const offset_of!(Context, noted.known.resume),
-    mask = const offset_of!(Context, noted.known.mask),
-    code_mask = const offset_of!(Context, noted.known.code_mask),
-    position = const offset_of!(Context, noted.position),
-    kind = const offset_of!(Context, exit_kind),
-    told = const offset_of!(Context, noted.known.told),
-    record = const offset_of!(Literal, record),
-    counter = const offset_of!(Literal, counter),
-    back = const offset_of!(Literal, back),
-    size = const offset_of!(Literal, size),
-    lines = const size_of::<Literal>() + offset_of!(Lines, first),
-    line = const LINE_BITS,
-    table = const TABLE,
-    code_table = const CODE_TABLE,
-    ring = const RING,
-    all = const Record::ALL,
-    no_room = const kind::NO_ROOM,
-);
-
-const _: () = assert!(offset_of!(Lines, last) == offset_of!(Lines, first) + 8);
+use routines::{rt_forget, rt_recent, rt_recent_code, rt_recent_end};
 
 /// Where the routines are.
 pub fn range() -> Range<u64> {
@@ -185,6 +41,7 @@ pub fn recent() -> Option<Recent> {
         branches: header.options & option::NO_BRANCHES == 0,
         predicted: predictor::on(),
         taken: predictor::on() && header.options & option::MODEL_ALONE == 0,
+        clock: offset_of!(Context, noted.known.clock) as u32,
         vector_code: offset_of!(Context, noted.known.vector_code) as u32,
         vector_ring: offset_of!(Context, noted.known.vector_ring) as u32,
     })
@@ -197,6 +54,12 @@ pub fn prepare(context: &mut Context) {
     let known = &mut context.noted.known;
     known.recent = 1;
     (known.mask, known.code_mask) = (recent.mask, recent.code_mask);
+    let sets = &slots::header().sets;
+    known.ways = sets.data_ways.clamp(1, WAYS);
+    known.code_ways = sets.code_ways.clamp(1, WAYS);
+    known.whole = u32::from(sets.data_ways <= WAYS);
+    known.code_whole = u32::from(sets.code_ways <= WAYS);
+    known.clock = known.clock.max(1);
     known.vector_room = address(rt_forget);
     known.vector_code = address(rt_recent_code);
     known.vector_ring = known::room();
@@ -205,23 +68,16 @@ pub fn prepare(context: &mut Context) {
     }
 }
 
-/// What the thread referenced lately is not what the model was told: no data is in front.
-pub fn forget(context: &Context) {
-    if let Some(recent) = recent() {
-        empty(context.this + TABLE, recent.mask);
-    }
-}
-
 /// Instruction `done` of a block was noted and not executed, or is going to be once more: what was noted of it last was
-/// not. `branch`: that is a branch, too. (What the ring ends with may be of an earlier execution.)
-pub fn take_back(context: &mut Context, block: &Block, done: u16, mut branch: bool) {
+/// not. `branch`: that is a branch, too. `counted`: so often was the block counted since the instruction's lines were looked
+/// at. (What the ring ends with may be of an earlier execution. A line that was known was used.)
+pub fn take_back(context: &mut Context, block: &Block, done: u16, mut branch: bool, counted: u64) {
     // (Behind marks nothing can be taken away.)
     if !on() || context.noted.marked == context.noted.position {
         return;
     }
     let start = context.noted.filled.load(Relaxed) % CHUNKS * CHUNK + APART;
     let counter = block.executions(context);
-    let references = context.noted.known.told == counter;
     let mut before = None;
     loop {
         let position = context.noted.position;
@@ -230,41 +86,151 @@ pub fn take_back(context: &mut Context, block: &Block, done: u16, mut branch: bo
             // SAFETY: a word of the thread's ring.
             let record = Record(unsafe { word(context, at).read() });
             let number = record.model().map_or(record.number(), |(_, number)| number);
-            let is = record.is()?;
+            let is = record.is().filter(|_| record.as_known().is_none())?;
             let ours = number == usize::from(done) && pc_of(context, record) == Some(block.pc);
             (ours && before != Some(record)).then_some((record, is))
         };
+        let known = &context.noted.known;
+        let fetched = known.fetched.wrapping_add(counted) == counter;
         let (record, words) = match (ours(1), ours(2)) {
             (Some((record, Is::Model(Model::Conditional(_)))), _) if branch => (record, 1),
-            (Some((record, Is::Model(Model::Fetch))), _) => {
-                forget_all(context);
+            (Some((record, Is::Model(Model::Fetch))), _)
+                if fetched && go_out(context, true, counter.wrapping_sub(counted)) =>
+            {
                 (record, 1)
             }
             (_, Some((record, Is::Model(Model::Indirect)))) if branch => (record, 2),
-            (_, Some((record, Is::Reference(_)))) if references => {
-                forget(context);
+            (_, Some((record, Is::Reference(_))))
+                if known.told == counter
+                    && (go_out(context, false, counter) || record.0 & Record::ALL != 0) =>
+            {
                 (record, 2)
             }
             _ => return,
         };
-        context.noted.position = position - words;
+        // (With what was told of known lines before.)
+        let first = position - words;
+        let from = match record.is() {
+            Some(Is::Reference(_)) => context.noted.known.from[0],
+            Some(Is::Model(Model::Fetch)) => context.noted.known.from[1],
+            _ => first,
+        };
+        context.noted.position = if (start..first).contains(&from) {
+            from
+        } else {
+            first
+        };
         before = Some(record);
         // (It has one; the same one of an earlier execution may have gone the other way.)
         branch &= matches!(record.is(), Some(Is::Reference(_)));
     }
 }
 
-/// What the thread does from here on is told again, or is not: nothing is in front.
-pub fn forget_all(context: &Context) {
-    forget(context);
-    if let Some(recent) = recent() {
-        empty(context.this + CODE_TABLE, recent.code_mask);
+/// What is known of data, or of instructions.
+fn cache(context: &Context, code: bool) -> *mut Cache {
+    (context.this + if code { CODE_TABLE } else { TABLE }) as *mut Cache
+}
+
+/// One less than there are sets there.
+fn mask(context: &Context, code: bool) -> u32 {
+    let known = &context.noted.known;
+    if code { known.code_mask } else { known.mask }
+}
+
+/// The line that came in last, when the block's counter was this, was not used: it goes out. `false`: none did then.
+fn go_out(context: &Context, code: bool, counter: u64) -> bool {
+    let came = context.noted.known.came[usize::from(code)];
+    if came.line == 0 || came.seen != counter {
+        return false;
+    }
+    let set = came.line as u32 & mask(context, code);
+    // SAFETY: the thread's own; it is in the runtime.
+    let cache = unsafe { &mut *cache(context, code) };
+    let slot = came.line as usize % SLOTS as usize;
+    let place = came.place as usize;
+    let (Some(row), Some(known), Some(aside)) = (
+        cache.rows.get_mut(set as usize),
+        cache.known.get_mut(set as usize),
+        cache.aside.get_mut(set as usize),
+    ) else {
+        return false;
+    };
+    let (Some(line), Some(time)) = (row.lines.get_mut(place), row.times.get_mut(place)) else {
+        return false;
+    };
+    if *line != came.line || came.went == 0 && place + 1 != *known as usize {
+        return false;
+    }
+    (*line, *time) = (came.went, came.time);
+    *known -= u32::from(came.went == 0);
+    *aside += u32::from(came.went != 0);
+    match cache.lines.get_mut(slot) {
+        Some(in_place) if *in_place == came.line => *in_place = 0,
+        _ => *aside = aside.saturating_sub(1),
+    }
+    true
+}
+
+/// What the thread does from here on is told again, or is not: no line is known.
+pub fn forget_all(context: &mut Context) {
+    if on() {
+        forget_of(context, true);
+        forget(context);
     }
 }
 
-fn empty(table: u64, mask: u32) {
-    for set in 0..=u64::from(mask) {
-        // SAFETY: the thread's own table.
-        unsafe { ((table + set * 8) as *mut u64).write(0) };
+/// No line of data is known from here on; what was is told.
+pub fn forget(context: &mut Context) {
+    forget_of(context, false);
+    context.noted.known.any = 0;
+}
+
+fn forget_of(context: &mut Context, code: bool) {
+    for set in 0..=mask(context, code) {
+        // SAFETY: the thread's own; it is in the runtime, and nothing else there looks at it.
+        let cache = unsafe { &mut *cache(context, code) };
+        let (Some(known), Some(row)) = (
+            cache.known.get_mut(set as usize),
+            cache.rows.get_mut(set as usize),
+        ) else {
+            return;
+        };
+        let many = core::mem::take(known) as usize;
+        if let Some(aside) = cache.aside.get_mut(set as usize) {
+            *aside = 0;
+        }
+        let mut lines = [(0u64, 0u64); WAYS as usize];
+        for ((to, line), time) in lines
+            .iter_mut()
+            .zip(&mut row.lines)
+            .zip(row.times)
+            .take(many)
+        {
+            let slot = *line as usize % SLOTS as usize;
+            *to = (time, core::mem::take(line));
+            let (Some(in_place), Some(time)) = (cache.lines.get_mut(slot), cache.times.get(slot))
+            else {
+                return;
+            };
+            if *in_place == to.1 {
+                to.0 = *time;
+                *in_place = 0;
+            }
+        }
+        // (What is of no use to anybody is not told.)
+        if context.noted.idle != 0 || many == 0 {
+            continue;
+        }
+        let lines = lines.get_mut(..many).unwrap_or(&mut []);
+        lines.sort_unstable_by_key(|line| Reverse(line.0));
+        let record = Record::known(Known {
+            code,
+            set,
+            lines: many,
+        });
+        let mut words = [record.0; WAYS as usize + 1];
+        let places = words.iter_mut().skip(1);
+        places.zip(&*lines).for_each(|(to, line)| *to = line.1);
+        ring::put(context, words.get(..=many).unwrap_or(&[]));
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::block::Block;
 use crate::cache::kept;
+use crate::check;
 use crate::entry::{self, address};
 use crate::known::{self, word};
 use crate::layout::{
@@ -14,16 +15,13 @@ use crate::layout::{
 };
 use crate::lock::Mutex;
 use crate::recent;
+use crate::ring;
 use crate::slots::{self, slot};
 use crate::snapshot::Piece;
-use crate::syscall_table as nr;
 use crate::xlate::block;
 use crate::xlate::decode::{Kind, MAX_LEN, decode};
 use crate::xlate::known::{Filter, Record};
-use crate::xlate::references::{
-    ABSOLUTE, APART, CHUNK, CHUNKS, INTERRUPTED, MARK, NODE, Noting, RESUMES, Words,
-};
-use crate::{check, sys};
+use crate::xlate::references::{ABSOLUTE, APART, INTERRUPTED, MARK, NODE, Noting, RESUMES, Words};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
@@ -255,18 +253,9 @@ pub fn interrupted(context: &Context, block: &Block, done: u16, registers: &[u64
 
 /// Writes a mark (`xlate::references::MARK`) between two blocks.
 pub fn mark(context: &mut Context, mark: u64) {
-    if context.noted.position == 0 {
-        context.noted.position = APART;
-    }
-    // Where no block begins there is room for some marks, but not for any number.
-    if known::is_full(context) {
-        publish(context);
-    }
-    // SAFETY: a word of the thread's ring, which is as long as its parts and `APART` more.
-    unsafe { word(context, context.noted.position).write(mark) };
     let more = context.noted.marked == context.noted.position;
+    let more = ring::put(context, &[mark]) && more;
     context.noted.marks = if more { context.noted.marks + 1 } else { 1 };
-    context.noted.position += 1;
     context.noted.marked = context.noted.position;
 }
 
@@ -288,66 +277,4 @@ pub fn node(context: &mut Context) {
 /// What the thread notes from here on is of no use to anybody, or of use again.
 pub fn idle(context: &mut Context, idle: bool) {
     context.noted.idle = if idle { context.noted.position } else { 0 };
-}
-
-/// The part of the ring that a thread writes is full: gives it to the launcher, and goes on in the next one.
-pub fn publish(context: &mut Context) {
-    publish_but(context, 0);
-}
-
-/// The same, but for the last words, which may have to be taken back: they are the first ones of the next part.
-pub fn publish_but(context: &mut Context, last: u32) {
-    let idle = context.noted.idle;
-    let part = context.noted.filled.load(Relaxed) % CHUNKS;
-    // (Where there is little room to write over, a part is given away first.)
-    if idle != 0 && idle / CHUNK == part && idle % CHUNK < CHUNK / 2 {
-        context.noted.position = idle;
-        context.noted.marked = 0;
-        return;
-    }
-    hand_over(context, last);
-    if idle != 0 {
-        context.noted.idle = context.noted.position;
-    }
-}
-
-/// See [`publish_but`].
-fn hand_over(context: &mut Context, last: u32) {
-    /// Rounds of a second without anybody reading, with the launcher gone.
-    const PATIENCE: u32 = 3;
-    let filled = context.noted.filled.load(Relaxed);
-    let part = (filled % CHUNKS) as usize;
-    let first = context.noted.position.wrapping_sub(last);
-    if let Some(end) = context.noted.ends.get(part) {
-        end.store(first, Relaxed);
-    }
-    let filled = filled.wrapping_add(1);
-    context.noted.filled.store(filled, Release);
-    let header = slots::header();
-    header.rings.bell.fetch_add(1, AcqRel);
-    sys::futex_wake(&header.rings.bell);
-    let mut rounds = 0;
-    loop {
-        let read = context.noted.read.load(Acquire);
-        if filled.wrapping_sub(read) < CHUNKS {
-            break;
-        }
-        let launcher = [u64::from(header.launcher), 0, 0, 0, 0, 0];
-        // SAFETY: signal 0 only asks whether the process exists.
-        let gone = unsafe { sys::call(nr::KILL, launcher) } == -3;
-        if header.closed.load(Acquire) != 0 || gone && rounds >= PATIENCE {
-            header.rings.lost.fetch_add(1, Relaxed);
-            context.noted.read.store(read.wrapping_add(1), Release);
-            continue;
-        }
-        sys::futex_wait(&context.noted.read, read, 1000);
-        rounds += 1;
-    }
-    let start = filled % CHUNKS * CHUNK + APART;
-    for at in 0..last {
-        // SAFETY: words of the thread's ring; who reads does not write.
-        unsafe { known::word(context, start + at).write(known::word(context, first + at).read()) };
-    }
-    context.noted.position = start + last;
-    context.noted.marked = 0;
 }

@@ -5,7 +5,8 @@ use crate::known::{self, MORE, lies_of, pages_of, word};
 use crate::layout::{Context, option, state as slot_state};
 use crate::lock::Mutex;
 use crate::own_memory;
-use crate::references;
+use crate::recent;
+use crate::ring;
 use crate::slots::{self, slot};
 use crate::sys;
 use crate::syscall_table as nr;
@@ -178,8 +179,12 @@ pub fn come_again(context: &mut Context) {
 }
 
 fn make_room(context: &mut Context, literal: &Literal) {
+    if core::mem::take(&mut context.noted.known.forget) != 0 {
+        recent::forget(context);
+        return;
+    }
     if known::is_full(context) {
-        references::publish_but(context, literal.last());
+        ring::publish_but(context, literal.last());
     }
     let (first, shadow) = (context.noted.known.address, context.noted.known.shadow);
     let is_reference = matches!(Record(literal.record).is(), Some(Is::Reference(_)));
@@ -212,7 +217,7 @@ fn make_room(context: &mut Context, literal: &Literal) {
 fn say_lies(context: &mut Context, lies: Lies) {
     // (Where no record begins: see `references::mark`.)
     if known::is_full(context) {
-        references::publish(context);
+        ring::publish(context);
     }
     let words = [
         lies.record,

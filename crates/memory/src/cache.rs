@@ -67,6 +67,18 @@ impl Cache {
         true
     }
 
+    /// The blocks of a set that were used last, and before that.
+    fn know(&mut self, set: u32, blocks: &[u64]) {
+        let set = set as usize;
+        let start = set * self.others;
+        let others = self.behind.get_mut(start..start + self.others);
+        let (Some(front), Some(others)) = (self.front.get_mut(set), others) else {
+            return;
+        };
+        let all = std::iter::once(front).chain(others);
+        all.zip(blocks).for_each(|(place, block)| *place = *block);
+    }
+
     /// A block is there; nothing moves.
     fn has(&self, block: u64) -> bool {
         let start = (block & self.set_mask) as usize * self.others;
@@ -275,6 +287,32 @@ impl Caches {
         address >> bits == last && self.d1.is_in_front(last)
     }
 
+    /// The lines of a set of the first level of data (of instructions, with `code`) that were used last, and before that:
+    /// where less than all of the set's are said, the same ones as here, in any order.
+    pub fn know(&mut self, code: bool, set: u32, lines: &[u64]) {
+        match code {
+            true => self.i1.know(set, lines),
+            false => self.d1.know(set, lines),
+        }
+    }
+
+    /// As [`Caches::meet_fetch`], for what the first level is known not to have; it is not entered there.
+    #[inline]
+    pub fn meet_missed_fetch(&mut self, address: u64, length: u32) -> Level {
+        let level = behind(&mut self.l2, &mut self.ll, address, length);
+        self.beside.l2_instructions += u64::from(self.l2.is_some() && level != Level::Second);
+        level
+    }
+
+    /// As [`Caches::meet_data`], for what the first level is known not to have; it is not entered there.
+    #[inline]
+    pub fn meet_missed_data(&mut self, address: u64, size: u32) -> Level {
+        let size = size.min(self.longest);
+        let level = behind(&mut self.l2, &mut self.ll, address, size);
+        self.beside.l2_data += u64::from(self.l2.is_some() && level != Level::Second);
+        level
+    }
+
     /// As [`Caches::meet_data`], where nothing is beside the two levels.
     #[inline(never)]
     pub fn meet_plain(&mut self, address: u64, size: u32) -> Level {
@@ -342,6 +380,29 @@ mod tests {
             .map(|address| cache.reference(address, 4))
             .collect();
         assert_eq!(missed, [true, true, false, true, false, true, true]);
+    }
+
+    #[test]
+    fn the_order_of_lines_can_be_told() {
+        // Of three ways; 0x40 apart is the same set, and is line 1.
+        let mut cache = cache("192,3,64");
+        for address in [0x1000, 0x1040, 0x1080] {
+            assert!(cache.reference(address, 4));
+        }
+        // The two that were used last were used again, the other way round.
+        cache.know(0, &[0x41, 0x42]);
+        assert!(cache.reference(0x10c0, 4), "0x1000 goes");
+        assert!(!cache.reference(0x1040, 4) && !cache.reference(0x1080, 4));
+        // All that it has.
+        cache.know(0, &[1, 2, 3]);
+        assert!(
+            !cache.reference(0x40, 4) && !cache.reference(0x80, 4) && !cache.reference(0xc0, 4)
+        );
+        assert!(cache.reference(0x1040, 4));
+        assert!(
+            cache.reference(0x40, 4),
+            "it was used before the two others"
+        );
     }
 
     #[test]

@@ -118,6 +118,16 @@ impl<'a> Buffer<'a> {
         ]);
         self.put32(offset);
     }
+    /// `lea reg, [reg+value]`, for the low eight registers but RSP.
+    pub fn add_by_lea(&mut self, reg: u8, value: i32) {
+        match i8::try_from(value) {
+            Ok(small) => self.put(&[0x48, 0x8d, 0x40 | reg << 3 | reg, small as u8]),
+            Err(_) => {
+                self.put(&[0x48, 0x8d, 0x80 | reg << 3 | reg]);
+                self.put32(value as u32);
+            }
+        }
+    }
     /// `mov reg32, gs:[offset]`, for the low eight registers.
     pub fn load_gs32(&mut self, offset: u32, reg: u8) {
         self.put(&[0x65, 0x8b, 0x04 | (reg & 7) << 3, 0x25]);

@@ -306,6 +306,7 @@ impl Record {
             Some(Is::Instruction(words)) => words,
             Some(Is::Lies(_)) => 3,
             Some(Is::Model(Model::Conditional(_) | Model::Fetch)) => 0,
+            Some(Is::Model(Model::Known(known))) => known.lines,
             _ => 1,
         }
     }
@@ -327,8 +328,8 @@ pub struct Literal {
     pub size: u8,
     /// See [`Simple::bits`].
     pub bits: u8,
-    /// Nothing.
-    pub rest: u16,
+    /// When it is, by the block's clock (`xlate::recent::TICKS`).
+    pub time: u16,
 }
 
 impl Literal {
@@ -441,8 +442,38 @@ pub struct Known {
     pub vector_code: u64,
     /// See there, too.
     pub vector_ring: u64,
-    /// The block's counter when a reference was noted last.
+    /// The block's counter when a reference was noted last …
     pub told: u64,
+    /// … and when an instruction was, in another line.
+    pub fetched: u64,
+    /// Most lines of a set of data that are known …
+    pub ways: u32,
+    /// … and of instructions.
+    pub code_ways: u32,
+    /// Not 0: no set has more …
+    pub whole: u32,
+    /// … of instructions.
+    pub code_whole: u32,
+    /// Not 0: lines of data may be known.
+    pub any: u32,
+    /// What is known of data is to be told, and forgotten.
+    pub forget: u32,
+    /// The time: see `xlate::recent::TICKS`.
+    pub clock: u64,
+    /// Where in the ring what was noted last of data, and of instructions, begins.
+    pub from: [u32; 2],
+    /// On the way: where that is …
+    pub began: u32,
+    /// Nothing.
+    pub rest: u32,
+    /// … what a record says beside what it is of …
+    pub says: u64,
+    /// … its first line, and its last.
+    pub lines: [u64; 2],
+    /// The last line of data that came in, and of instructions.
+    pub came: [super::levels::Came; 2],
+    /// More registers on the way.
+    pub spill_more: [u64; 8],
 }
 
 const _: () = assert!(

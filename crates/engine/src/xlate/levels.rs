@@ -4,6 +4,8 @@
 pub const LINE_BITS: u32 = 6;
 /// Most sets of a first level: others are fed with all references.
 pub const SETS: u32 = 1024;
+/// Most lines of a set that are known to translated code: those that were used last.
+pub const WAYS: u32 = 16;
 
 /// The first levels of a model.
 #[repr(C)]
@@ -15,6 +17,10 @@ pub struct Sets {
     pub code: u32,
     /// Bits of an address within a line of instructions.
     pub code_bits: u32,
+    /// Lines of a set of data …
+    pub data_ways: u32,
+    /// … and of instructions.
+    pub code_ways: u32,
 }
 
 /// First levels, where translated code looks: one less than there are sets.
@@ -32,6 +38,8 @@ pub struct Recent {
     pub predicted: bool,
     /// … and it is counted how often they are taken.
     pub taken: bool,
+    /// Where the thread's clock is (`xlate::recent::TICKS`).
+    pub clock: u32,
     /// Entry of the runtime for instructions in another line …
     pub vector_code: u32,
     /// … and for room in the ring alone.
@@ -47,4 +55,36 @@ pub enum Model {
     Indirect,
     /// An instruction in another line.
     Fetch,
+    /// Which lines of a set were used last: as many words follow.
+    Known(Known),
 }
+
+/// Lines of a set that were used last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// They are of instructions, else of data.
+    pub code: bool,
+    /// Which set.
+    pub set: u32,
+    /// How many.
+    pub lines: usize,
+}
+
+/// A line that came in: it goes out where the instruction was not executed.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Came {
+    /// The block's counter then; 0: none did.
+    pub seen: u64,
+    /// The line …
+    pub line: u64,
+    /// … the one that made room for it, 0: there was room …
+    pub went: u64,
+    /// … and when that was used last.
+    pub time: u64,
+    /// The number of its place in its set's row.
+    pub place: u32,
+    /// Nothing.
+    pub rest: [u32; 7],
+}
+const _: () = assert!(size_of::<Came>() == 64);

@@ -7,7 +7,7 @@
 //!
 //! `core` only.
 
-use super::recent::{CODE_TABLE, TABLE};
+use super::recent::{END, TABLE};
 use crate::layout::REGION;
 use core::mem::{offset_of, size_of};
 
@@ -44,7 +44,7 @@ pub struct Predictor {
 }
 
 /// Where it is in a thread's region.
-pub const PREDICTOR: u64 = CODE_TABLE + 8 * super::levels::SETS as u64;
+pub const PREDICTOR: u64 = END;
 
 /// From the tables of [`super::recent`] to its end.
 pub const BYTES: u64 = PREDICTOR + size_of::<Predictor>() as u64 - TABLE;

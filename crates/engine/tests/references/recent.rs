@@ -21,6 +21,7 @@ struct Told {
     indirect: u64,
     lines: u64,
     nodes: u64,
+    known: u64,
     /// References of instructions that are told as a whole.
     whole: u64,
     numbers: u32,
@@ -76,13 +77,14 @@ impl Sink for Told {
     fn batch(&mut self, _thread: Thread, batch: &mut Batch<'_>) {
         for next in batch {
             match next {
-                Next::Reference(..) => self.references += 1,
+                Next::Reference(..) | Next::MissedReference(..) => self.references += 1,
                 Next::Branch(_, taken) => {
                     self.conditional += 1;
                     self.taken += u64::from(taken);
                 }
                 Next::Jump(..) => self.indirect += 1,
-                Next::Fetch(_) => self.lines += 1,
+                Next::Fetch(_) | Next::MissedFetch(_) => self.lines += 1,
+                Next::Known(..) => self.known += 1,
                 Next::Node(_) => self.nodes += 1,
             }
         }
@@ -139,6 +141,8 @@ fn branches_are_all_told_and_references_to_other_lines() {
     let levels = Levels {
         data_sets: 64,
         code_sets: 64,
+        data_ways: 8,
+        code_ways: 8,
         code_line: 64,
         branches: true,
         predicted: false,
@@ -233,6 +237,8 @@ fn what_a_signal_interrupts_is_told_once() {
     let levels = |predicted| Levels {
         data_sets: 64,
         code_sets: 64,
+        data_ways: 8,
+        code_ways: 8,
         code_line: 64,
         branches: true,
         predicted,

@@ -2,6 +2,7 @@
 
 use super::Marked;
 use crate::xlate::known::Record;
+pub use crate::xlate::levels::Known;
 use crate::xlate::references::MARK;
 
 /// Bits of the number of places.
@@ -47,7 +48,7 @@ impl Numbers {
 /// What a record says: of what the sink gave this number ([`super::Sink::number`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::exhaustive_enums, reason = "there is nothing else in a model")]
-pub enum Next {
+pub enum Next<'a> {
     /// A reference to this address.
     Reference(u32, u64),
     /// A conditional branch (with [`super::Levels::predicted`] one that was predicted wrongly); whether it was taken.
@@ -56,6 +57,14 @@ pub enum Next {
     Jump(u32, u64),
     /// An instruction in another line.
     Fetch(u32),
+    /// A reference to this address, which the first level does not have: in sets of which all lines are known it has to be
+    /// looked up behind it only, and nothing in it changes but by [`Next::Known`].
+    MissedReference(u32, u64),
+    /// The same of an instruction in another line.
+    MissedFetch(u32),
+    /// Numbers of the lines of a set that were used last, the last one first. They are all that the set has, or are in front
+    /// of all others there, in this order.
+    Known(Known, &'a [u64]),
     /// The thread is in this node of the tree of calls from here on ([`super::Marked::Node`]).
     Node(u64),
 }
@@ -79,26 +88,32 @@ impl<'a> Batch<'a> {
     }
 }
 
-impl Iterator for Batch<'_> {
-    type Item = Next;
+impl<'a> Iterator for Batch<'a> {
+    type Item = Next<'a>;
 
     /// The next one; `None`: there is none, or something else comes before.
     #[inline]
-    fn next(&mut self) -> Option<Next> {
+    fn next(&mut self) -> Option<Next<'a>> {
         let (&word, behind) = self.rest.split_first()?;
         // A conditional branch says beside its meaning whether it was taken.
         let conditional = Record::is_conditional(word);
         let key = if conditional {
             word & !Record::TAKEN_BIT
         } else {
-            word
+            word & !Record::MISSED
         };
+        let missed = word & Record::MISSED != 0;
         let place = first(key);
         let mut known = self.numbers.get(place)?;
         if known[0] != key {
             known = self.numbers.get(second(place))?;
         }
         if known[0] != key || word & MARK != 0 {
+            if let Some(known) = Record(word).as_known() {
+                let (lines, behind) = behind.split_at_checked(known.lines)?;
+                self.rest = behind;
+                return Some(Next::Known(known, lines));
+            }
             // (A mark is no record's key.)
             let Some(Marked::Node(node)) = Marked::of(word) else {
                 return None;
@@ -111,14 +126,18 @@ impl Iterator for Batch<'_> {
             self.rest = behind;
             return Some(Next::Branch(number, word & Record::TAKEN_BIT != 0));
         }
-        if Record::is_fetch(word) {
+        if Record::is_fetch(key) {
             self.rest = behind;
-            return Some(Next::Fetch(number));
+            return Some(match missed {
+                true => Next::MissedFetch(number),
+                false => Next::Fetch(number),
+            });
         }
         let (&value, behind) = behind.split_first()?;
         self.rest = behind;
         Some(match Record::is_indirect(word) {
             true => Next::Jump(number, value),
+            false if missed => Next::MissedReference(number, value),
             false => Next::Reference(number, value),
         })
     }

@@ -112,7 +112,7 @@ impl Rings<'_> {
                 rest = behind;
                 continue;
             }
-            let record = Record(head);
+            let record = Record(head).asked();
             let Some((own, behind)) = behind.split_at_checked(record.words()) else {
                 self.lost += 1;
                 return;
@@ -122,6 +122,9 @@ impl Rings<'_> {
                 continue;
             }
             rest = behind;
+            if record.as_known().is_some() {
+                continue;
+            }
             if head & Record::CANCELLED == 0 && self.record(thread, record, own, sink).is_none() {
                 self.lost += 1;
                 return;
@@ -223,6 +226,7 @@ impl Rings<'_> {
                     Model::Conditional(_) => Meaning::Conditional,
                     Model::Indirect => Meaning::Indirect,
                     Model::Fetch => Meaning::Line,
+                    Model::Known(_) => return None,
                 };
                 (described, at, what)
             }

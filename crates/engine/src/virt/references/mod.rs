@@ -17,7 +17,7 @@ mod shadow;
 mod state;
 
 pub use access::{Access, Unknown};
-pub use batch::{Batch, Next};
+pub use batch::{Batch, Known, Next};
 pub use code::{Branch, Code, Executed, Form, Instruction, Operand, Run};
 pub use heap::{Heap, HeapEvent};
 pub(super) use reader::Reader;
@@ -127,6 +127,10 @@ pub struct Levels {
     pub data_sets: u32,
     /// Sets of instructions, a power of two up to [`MOST_SETS`] …
     pub code_sets: u32,
+    /// Lines of a set of data …
+    pub data_ways: u32,
+    /// … and of instructions.
+    pub code_ways: u32,
     /// … and bytes of their lines.
     pub code_line: u32,
     /// Branches are a part of it.
@@ -267,16 +271,19 @@ impl References {
     }
 
     /// With [`References::filtered`], for a model whose first levels of data and instructions replace the least recently
-    /// used line of a set: references to the line of data that the thread used last in its set (of 64 bytes), and
+    /// used line of a set: references to lines of data (of 64 bytes) that the first level is known to have, and
     /// instructions in such a line, are not told; others, and branches, are ([`Sink::batch`]; [`Sink::taken`] with
-    /// [`Levels::predicted`] alone). `alone`: nothing but this is wanted, not what [`Sink::taken`] tells either. Nodes of a
-    /// tree of calls then have what is not told: [`super::Calls::modelled`].
+    /// [`Levels::predicted`] alone). Who simulates a first level enters what he is told as [`Next::Reference`] and
+    /// [`Next::Fetch`], and the order of lines of [`Next::Known`]. `alone`: nothing but this is wanted, not what
+    /// [`Sink::taken`] tells either. Nodes of a tree of calls then have what is not told: [`super::Calls::modelled`].
     #[must_use]
     pub fn recent(mut self, levels: Option<Levels>, alone: bool) -> Self {
         self.recent = levels.map(|levels| Sets {
             data: levels.data_sets,
             code: levels.code_sets,
             code_bits: levels.code_line.trailing_zeros(),
+            data_ways: levels.data_ways,
+            code_ways: levels.code_ways,
         });
         self.branches = levels.is_none_or(|levels| levels.branches);
         self.predicted = levels.is_some_and(|levels| levels.branches && levels.predicted);

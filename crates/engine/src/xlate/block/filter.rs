@@ -7,8 +7,14 @@ use crate::xlate::decode::prefix;
 use crate::xlate::emit::{Buffer, RAX, reaches};
 use crate::xlate::known::{At, Does, Filter, Literal, Record, Shadow, Simple, simple};
 use crate::xlate::levels::{LINE_BITS, Recent};
-use crate::xlate::recent::TABLE;
+use crate::xlate::recent::{self, SLOTS, TABLE};
 use crate::xlate::references::{Noting, Words};
+use core::mem::offset_of;
+
+/// Places of lines in what is known of a first level …
+pub(super) const LINES_AT: u32 = offset_of!(recent::Cache, lines) as u32;
+/// … and of their times.
+pub(super) const TIMES_AT: u32 = offset_of!(recent::Cache, times) as u32;
 
 /// Registers for a reference's address.
 const FREE: [u8; 5] = [1, 2, 3, 6, 7];
@@ -24,8 +30,9 @@ impl Builder<'_, '_> {
         let mut here = self.hot.here();
         match simple(&item.insn, item.code(), filter.reads_fs) {
             Some(references) => {
-                for one in references.iter().flatten() {
-                    self.look_up(item, at, one, &words, (noting, filter));
+                for (number, one) in references.iter().flatten().enumerate() {
+                    let time = (recent::AT * at + 2 * number) as u16;
+                    self.look_up(item, (at, time), one, &words, (noting, filter));
                     self.record(here, record::HEAD);
                     here = self.hot.here();
                 }
@@ -44,7 +51,7 @@ impl Builder<'_, '_> {
     fn look_up(
         &mut self,
         item: &Item,
-        at: usize,
+        (at, time): (usize, u16),
         one: &Simple,
         words: &Words,
         (noting, filter): (&Noting, &Filter),
@@ -68,7 +75,7 @@ impl Builder<'_, '_> {
             self.hot.flags_to_rax();
         }
         let cold = self.cold.here();
-        self.ask(one, (address, other), filter, cold);
+        self.ask(one, time, (address, other), filter, cold);
         let back = self.hot.here();
         if live {
             self.hot.flags_from_rax();
@@ -108,7 +115,7 @@ impl Builder<'_, '_> {
                 counter: self.counter_at(),
                 size: one.size,
                 bits: one.bits(),
-                rest: 0,
+                time,
             },
             back,
             again,
@@ -116,7 +123,14 @@ impl Builder<'_, '_> {
     }
 
     /// Goes to `cold` unless it is known that what `address` leads to adds nothing; `other` is free where a model asks.
-    fn ask(&mut self, one: &Simple, (address, other): (u8, u8), filter: &Filter, cold: u64) {
+    fn ask(
+        &mut self,
+        one: &Simple,
+        time: u16,
+        (address, other): (u8, u8),
+        filter: &Filter,
+        cold: u64,
+    ) {
         if filter.state == Shadow::Absent {
             self.hot.put(&[0xe9]);
             return self.jumps_to(cold);
@@ -134,7 +148,7 @@ impl Builder<'_, '_> {
                     self.hot.move_register(other, address);
                     self.ask_shadow(one, other, filter, cold);
                 }
-                self.ask_recent((address, other), recent, cold);
+                self.ask_recent((address, other), (recent, time), cold);
             }
         }
     }
@@ -145,25 +159,30 @@ impl Builder<'_, '_> {
         self.hot.put(&(cold.wrapping_sub(end) as u32).to_le_bytes());
     }
 
-    /// Goes to `cold` unless its line is the one in its set that was used last.
-    fn ask_recent(&mut self, (address, other): (u8, u8), recent: &Recent, cold: u64) {
+    /// Goes to `cold` unless its line is known.
+    fn ask_recent(
+        &mut self,
+        (address, other): (u8, u8),
+        (recent, time): (&Recent, u16),
+        cold: u64,
+    ) {
         let hot = &mut *self.hot;
-        // shr address, bits; mov other32, address32
+        // shr address, bits; mov other32, address32; and other32, places
         hot.put(&[0x48, 0xc1, 0xe8 | address, LINE_BITS as u8]);
         hot.put(&[0x89, 0xc0 | address << 3 | other]);
-        // and other32, mask
-        match i8::try_from(recent.mask) {
-            Ok(mask) => hot.put(&[0x83, 0xe0 | other, mask as u8]),
-            Err(_) => {
-                hot.put(&[0x81, 0xe0 | other]);
-                hot.put(&recent.mask.to_le_bytes());
-            }
-        }
-        // cmp gs:[other*8+table], address; jne cold
+        hot.put(&[0x81, 0xe0 | other]);
+        hot.put(&(SLOTS - 1).to_le_bytes());
+        // cmp gs:[other*8+lines], address; jne cold
         hot.put(&[0x65, 0x48, 0x39, 0x04 | address << 3, 0xc5 | other << 3]);
-        hot.put(&(TABLE as u32).to_le_bytes());
+        hot.put(&(TABLE as u32 + LINES_AT).to_le_bytes());
         hot.put(&[0x0f, 0x85]);
         self.jumps_to(cold);
+        // lea address, [clock+time]; mov gs:[other*8+times], address
+        self.hot.load_gs(recent.clock, address);
+        if time != 0 {
+            self.hot.add_by_lea(address, time.into());
+        }
+        self.put_word(TABLE as u32 + TIMES_AT, other, address);
     }
 
     /// Goes to `cold` unless the shadow of what `address` leads to says all that there is to say.
@@ -197,7 +216,7 @@ impl Builder<'_, '_> {
         self.jumps_to(cold);
     }
 
-    fn counter_at(&self) -> u32 {
+    pub(super) fn counter_at(&self) -> u32 {
         COUNTERS + 8 * self.config.counter.unwrap_or(0)
     }
 
@@ -217,7 +236,8 @@ impl Builder<'_, '_> {
         self.cold
             .put(&(again.wrapping_sub(here) as u32).to_le_bytes());
         self.cold.put(&literal.counter.to_le_bytes());
-        self.cold.put(&[literal.size, literal.bits, 0, 0]);
+        self.cold.put(&[literal.size, literal.bits]);
+        self.cold.put(&literal.time.to_le_bytes());
     }
 
     /// In cold code: to a routine of the runtime's, which goes on at `back`, with a literal that is said through a register.

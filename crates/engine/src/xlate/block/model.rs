@@ -1,13 +1,14 @@
 //! Code that notes what a model of caches and branch predictors has to know beside references: see
 //! [`crate::xlate::recent`]. Flags and registers stay.
 
+use super::filter::{LINES_AT, TIMES_AT};
 use super::predict::Way;
 use super::{Builder, Item, record};
 use crate::xlate::decode::Kind;
 use crate::xlate::emit::RCX;
 use crate::xlate::known::{Filter, Literal, Record};
 use crate::xlate::levels::Recent;
-use crate::xlate::recent::CODE_TABLE;
+use crate::xlate::recent::{self, CODE_TABLE, SLOTS, TICKS};
 use crate::xlate::references::Noting;
 
 const RDX: u8 = 2;
@@ -52,7 +53,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Goes to the runtime unless an instruction's lines are those in their sets that were used last.
+    /// Goes to the runtime unless an instruction's lines are known.
     fn look_at_lines(
         &mut self,
         record: Record,
@@ -65,20 +66,37 @@ impl Builder<'_, '_> {
             self.hot.store_gs(filter.spill, 0);
             self.hot.flags_to_rax();
         }
+        let spill = self.config.offsets.spill_2;
+        self.hot.store_gs(spill, RCX);
+        self.hot.load_gs(recent.clock, RCX);
+        // (A block's first instruction is always looked at.)
+        if at == 0 {
+            self.hot.add_by_lea(RCX, TICKS as i32);
+            self.hot.store_gs(recent.clock, RCX);
+        }
         let cold = self.cold.here();
         let many = if lines[0] == lines[1] { 1 } else { 2 };
+        let place = |line: u64| CODE_TABLE as u32 + 8 * (line as u32 & (SLOTS - 1));
         for line in lines.into_iter().take(many) {
-            let set = line as u32 & recent.code_mask;
             for half in 0..2u32 {
-                // cmp dword gs:[the set's line], half of the number; jne cold
+                // cmp dword gs:[its place], half of the number; jne cold
                 self.hot.put(&[0x65, 0x81, 0x3c, 0x25]);
-                let place = CODE_TABLE as u32 + 8 * set + 4 * half;
+                let place = place(line) + LINES_AT + 4 * half;
                 self.hot.put(&place.to_le_bytes());
                 self.hot.put(&((line >> (32 * half)) as u32).to_le_bytes());
                 self.hot.put(&[0x0f, 0x85]);
                 self.jumps_to(cold);
             }
         }
+        let time = recent::AT * at;
+        for (number, line) in lines.into_iter().take(many).enumerate() {
+            let more = if number == 0 { time as i32 } else { 1 };
+            if more != 0 {
+                self.hot.add_by_lea(RCX, more);
+            }
+            self.hot.store_gs(place(line) + TIMES_AT, RCX);
+        }
+        self.hot.load_gs(spill, RCX);
         let back = self.hot.here();
         if live {
             self.hot.flags_from_rax();
@@ -86,9 +104,11 @@ impl Builder<'_, '_> {
         }
         let literal = Literal {
             record: record.0,
+            counter: self.counter_at(),
+            time: time as u16,
             ..Literal::default()
         };
-        self.asks((RCX, false), literal, (filter, recent.vector_code), back);
+        self.asks((RCX, true), literal, (filter, recent.vector_code), back);
         for line in lines {
             self.cold.put(&line.to_le_bytes());
         }

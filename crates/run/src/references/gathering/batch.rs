@@ -73,7 +73,13 @@ impl Gathering {
                 Next::Reference(number, _)
                 | Next::Branch(number, _)
                 | Next::Jump(number, _)
-                | Next::Fetch(number) => number,
+                | Next::Fetch(number)
+                | Next::MissedReference(number, _)
+                | Next::MissedFetch(number) => number,
+                Next::Known(known, lines) => {
+                    modelled.caches.know(known.code, known.set, lines);
+                    continue;
+                }
                 Next::Node(address) => {
                     let number = |paths: &mut Paths| paths.number(address);
                     now.node = self.paths.as_mut().map(number);
@@ -115,8 +121,16 @@ impl Gathering {
                     }
                     level
                 }
+                Next::MissedReference(_, address) => {
+                    let level = modelled.caches.meet_missed_data(address, told.size);
+                    if let Some(touched) = &mut touched {
+                        touched.missed(address, level == Level::Memory);
+                    }
+                    level
+                }
+                Next::MissedFetch(_) => modelled.caches.meet_missed_fetch(told.pc, told.size),
                 Next::Fetch(_) => modelled.caches.meet_fetch(told.pc, told.size),
-                Next::Node(_) => continue,
+                Next::Node(_) | Next::Known(..) => continue,
             };
             if level != Level::First {
                 let of_memory = u64::from(level == Level::Memory);

@@ -78,6 +78,8 @@ impl Gathering {
         let levels = Levels {
             data_sets: sets(machine.d1.sets())?,
             code_sets: sets(machine.i1.sets())?,
+            data_ways: machine.d1.ways,
+            code_ways: machine.i1.ways,
             code_line: machine.i1.line,
             branches: !without_branches,
             predicted: *predictor == Predictor::Cachegrind,
