@@ -363,11 +363,16 @@ pub fn on() -> bool {
 
 /// The address of the block that a record of a thread's names.
 pub fn pc_of(context: &Context, record: Record) -> Option<u64> {
+    // SAFETY: a description of this process', which is never taken away.
+    description(context, record).map(|at| unsafe { (at as *const u64).read() })
+}
+
+/// Where that block is described.
+pub fn description(context: &Context, record: Record) -> Option<u64> {
     let offset = record.described(context.noted.base) * 8;
     let slot = offset.checked_div(REGION)? as u32;
-    // SAFETY: a description of this process', which is never taken away; slot 0 has none.
-    (slot != 0)
-        .then(|| unsafe { ((slots::context_at(slot) + offset % REGION) as *const u64).read() })
+    // (Slot 0 has none.)
+    (slot != 0).then(|| slots::context_at(slot) + offset % REGION)
 }
 
 /// The words of instruction `done` of a block, if they are noted, and not its references.

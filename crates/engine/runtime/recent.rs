@@ -3,6 +3,7 @@
 //! instruction.
 
 mod routines;
+mod strings;
 
 use crate::block::Block;
 use crate::entry::address;
@@ -11,13 +12,13 @@ use crate::layout::{Context, option};
 use crate::predictor;
 use crate::ring;
 use crate::slots;
-use crate::xlate::known::{Is, Record};
-use crate::xlate::levels::{Known, Model, Recent, WAYS};
+use crate::xlate::known::{Is, Literal, Record};
+use crate::xlate::levels::{Known, LINE_BITS, Model, Recent, WAYS};
 use crate::xlate::recent::{CODE_TABLE, Cache, SLOTS, TABLE};
 use crate::xlate::references::{APART, CHUNK, CHUNKS};
 use core::cmp::Reverse;
 use core::mem::offset_of;
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 use core::sync::atomic::Ordering::Relaxed;
 use routines::{rt_forget, rt_recent, rt_recent_code, rt_recent_end};
 
@@ -174,19 +175,36 @@ fn go_out(context: &Context, code: bool, counter: u64) -> bool {
 /// What the thread does from here on is told again, or is not: no line is known.
 pub fn forget_all(context: &mut Context) {
     if on() {
-        forget_of(context, true);
-        forget(context);
+        forget(context, true, 0..=mask(context, true));
+        forget(context, false, 0..=mask(context, false));
+        context.noted.known.any = 0;
     }
 }
 
-/// No line of data is known from here on; what was is told.
-pub fn forget(context: &mut Context) {
-    forget_of(context, false);
-    context.noted.known.any = 0;
+/// No line of data that the instruction of a literal is about to reference is known from here on; what was is told.
+pub fn forget_for(context: &mut Context, literal: &Literal) {
+    let mask = mask(context, false);
+    let Some(referenced) = strings::of(context, literal) else {
+        forget(context, false, 0..=mask);
+        context.noted.known.any = 0;
+        return;
+    };
+    for (first, last) in referenced.into_iter().flatten() {
+        let (first, last) = (first >> LINE_BITS, last >> LINE_BITS);
+        if last - first >= u64::from(mask) {
+            forget(context, false, 0..=mask);
+        } else {
+            for line in first..=last {
+                let set = line as u32 & mask;
+                forget(context, false, set..=set);
+            }
+        }
+    }
 }
 
-fn forget_of(context: &mut Context, code: bool) {
-    for set in 0..=mask(context, code) {
+/// Nothing of these sets is known from here on; what was is told.
+fn forget(context: &mut Context, code: bool, sets: RangeInclusive<u32>) {
+    for set in sets {
         // SAFETY: the thread's own; it is in the runtime, and nothing else there looks at it.
         let cache = unsafe { &mut *cache(context, code) };
         let (Some(known), Some(row)) = (

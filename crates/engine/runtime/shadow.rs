@@ -179,8 +179,9 @@ pub fn come_again(context: &mut Context) {
 }
 
 fn make_room(context: &mut Context, literal: &Literal) {
-    if core::mem::take(&mut context.noted.known.forget) != 0 {
-        recent::forget(context);
+    if context.noted.known.forget == 1 {
+        recent::forget_for(context, literal);
+        context.noted.known.forget = 2;
         return;
     }
     if known::is_full(context) {

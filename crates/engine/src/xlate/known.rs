@@ -456,7 +456,7 @@ pub struct Known {
     pub code_whole: u32,
     /// Not 0: lines of data may be known.
     pub any: u32,
-    /// What is known of data is to be told, and forgotten.
+    /// 1: what is known of the data that an instruction references is to be told, and forgotten; 2: it was.
     pub forget: u32,
     /// The time: see `xlate::recent::TICKS`.
     pub clock: u64,
