@@ -37,7 +37,7 @@ const _: () = assert!(END <= known::PIECES);
 
 /// Places for lines that were used lately, by their numbers.
 pub const SLOTS: u32 = 4096;
-/// Lines of a set are in different places only if more bits choose these.
+/// (Lines with the same place are of the same set.)
 const _: () = assert!(SLOTS >= SETS);
 
 /// What is known of a first level.

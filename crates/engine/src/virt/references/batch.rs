@@ -57,13 +57,13 @@ pub enum Next<'a> {
     Jump(u32, u64),
     /// An instruction in another line.
     Fetch(u32),
-    /// A reference to this address, which the first level does not have: in sets of which all lines are known it has to be
-    /// looked up behind it only, and nothing in it changes but by [`Next::Known`].
+    /// A reference to this address, which the first level is known not to have. It is looked up in the levels behind; what is
+    /// in the first level's set is not told before [`Next::Known`].
     MissedReference(u32, u64),
     /// The same of an instruction in another line.
     MissedFetch(u32),
-    /// Numbers of the lines of a set that were used last, the last one first. They are all that the set has, or are in front
-    /// of all others there, in this order.
+    /// Numbers of the lines of a set of the first level that were used last, the last one first: all that the set has, or
+    /// those in front, which are the same ones as before, in any order.
     Known(Known, &'a [u64]),
     /// The thread is in this node of the tree of calls from here on ([`super::Marked::Node`]).
     Node(u64),
