@@ -243,12 +243,10 @@ impl Caches {
         if let Some(itlb) = &mut self.itlb {
             self.beside.itlb += u64::from(itlb.reference(address, length));
         }
-        if !self.i1.reference(address, length) {
-            return Level::First;
+        match self.i1.reference(address, length) {
+            false => Level::First,
+            true => self.meet_missed_fetch(address, length),
         }
-        let level = behind(&mut self.l2, &mut self.ll, address, length);
-        self.beside.l2_instructions += u64::from(self.l2.is_some() && level != Level::Second);
-        level
     }
 
     /// As [`Caches::data`], for who counts by himself.
@@ -260,11 +258,7 @@ impl Caches {
         }
         let level = match self.d1.reference(address, size) {
             false => Level::First,
-            true => {
-                let level = behind(&mut self.l2, &mut self.ll, address, size);
-                self.beside.l2_data += u64::from(self.l2.is_some() && level != Level::Second);
-                level
-            }
+            true => self.meet_missed_data(address, size),
         };
         if self.prefetcher.is_some() {
             self.prefetch(address, size, by);
