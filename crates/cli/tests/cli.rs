@@ -78,6 +78,8 @@ mod memory_ends;
 mod memory_heap;
 #[path = "cli/memory_order.rs"]
 mod memory_order;
+#[path = "cli/memory_registers.rs"]
+mod memory_registers;
 #[path = "cli/model_paths.rs"]
 mod model_paths;
 #[path = "cli/model_told.rs"]

@@ -318,6 +318,8 @@ pub fn filter() -> Option<Filter> {
         literal: offset_of!(Context, noted.known.literal) as u32,
         spill: offset_of!(Context, noted.known.spill) as u32,
         shadow: offset_of!(Context, noted.known.shadow) as u32,
+        apart: offset_of!(Context, noted.known.apart) as u32,
+        lent: offset_of!(Context, noted.known.lent) as u32,
         state: match BASE.load(Relaxed) {
             _ if options & option::MODEL_ALONE != 0 => Shadow::Unasked,
             0 => Shadow::Absent,

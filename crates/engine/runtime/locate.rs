@@ -14,8 +14,9 @@ use crate::recent;
 use crate::references;
 use crate::xlate::block::record;
 use crate::xlate::block::{far_register, implied_base};
-use crate::xlate::decode::{Kind, decode};
+use crate::xlate::decode::{Kind, MAX_LEN, decode};
 use crate::xlate::emit::{RAX, SCRATCH};
+use crate::xlate::known::LENT;
 
 /// Where a signal found a thread.
 pub enum Found {
@@ -68,6 +69,36 @@ pub fn locate(context: &mut Context, frame: &mut Ucontext, fault: bool) -> Found
     locate_in_block(context, frame, rip, fault)
 }
 
+/// Translated code faulted at `rip`, where it looks into the shadow: where it goes with what is not known.
+pub fn unknown(rip: u64) -> Option<u64> {
+    if !known::on() {
+        return None;
+    }
+    let mut engine = engine::lock();
+    let number = engine.cache.block_at(rip)?;
+    let block = *engine.cache.blocks.get(number as usize);
+    let mut at = block.body;
+    let record = engine.cache.records(&block).iter().find(|record| {
+        at += u64::from(record.host);
+        rip < at
+    })?;
+    if record.guest != record::HEAD {
+        return None;
+    }
+    // The next conditional jump.
+    let mut pc = rip;
+    while pc < at {
+        // SAFETY: code of the cache's, behind which there is more of it.
+        let bytes = unsafe { *(pc as *const [u8; MAX_LEN]) };
+        let insn = decode(&bytes).ok()?;
+        pc += u64::from(insn.len);
+        if insn.kind == Kind::Jcc {
+            return Some(pc.wrapping_add_signed(i64::from(insn.rel)));
+        }
+    }
+    None
+}
+
 /// The call at `rip`, counted already, is going to be counted once more.
 pub fn uncount(context: &Context, rip: u64) {
     let mut engine = engine::lock();
@@ -116,9 +147,12 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
     let (mut counted, mut spilled, mut noted, mut branched) = (false, false, false, false);
     // The same, where the instruction begins.
     let mut before = false;
+    // Registers that are in slots.
+    let mut lent = [None; LENT];
     for record in cache.records(&block) {
         let end = at + u64::from(record.host);
-        let length = record.guest & record::LEN;
+        let head = record.guest & record::HEAD != 0;
+        let length = if head { 0 } else { record.guest & record::LEN };
         if rip < end {
             if rip != at && !fault {
                 return Found::Between;
@@ -143,6 +177,11 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
                         let sum = frame.registers()[usize::from(base)];
                         frame.set_register(base, sum.wrapping_sub(context.program_gs));
                     }
+                }
+            }
+            for (lent, value) in lent.into_iter().zip(context.noted.known.lent) {
+                if let Some(register) = lent {
+                    frame.set_register(register, value);
                 }
             }
             frame.rip = pc;
@@ -176,11 +215,18 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
             branched = false;
             before = counted | (record.guest & record::COUNTS != 0);
         }
-        counted |= record.guest & record::COUNTS != 0;
-        spilled |= record.guest & record::SPILLS != 0;
-        noted |= record.guest & record::HEAD != 0;
-        branched |= record.guest == record::BRANCH;
         at = end;
+        let slot = usize::from(record.guest & record::FAR != 0);
+        match record.guest & !(record::LEN | record::FAR) {
+            record::LENT => lent[slot] = Some(record.guest & record::LEN),
+            record::BACK => lent[slot] = None,
+            _ => {
+                counted |= record.guest & record::COUNTS != 0;
+                spilled |= record.guest & record::SPILLS != 0;
+                noted |= head;
+                branched |= record.guest == record::BRANCH;
+            }
+        }
     }
     Found::Between
 }

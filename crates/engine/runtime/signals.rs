@@ -93,6 +93,15 @@ fn handle(context: &mut Context, signal: u32, info: &mut Info, frame: &mut Ucont
     if writes && frame.error & 0x20 == 0 && in_code(rip) && writes_code(context, frame, info) {
         return;
     }
+    // An address that has no shadow: its reference faults, once that is noted.
+    if signal == SIGSEGV
+        && fault
+        && in_code(rip)
+        && let Some(cold) = locate::unknown(rip)
+    {
+        frame.rip = cold;
+        return;
+    }
     if fault && in_code(rip) {
         end_roll(context, frame);
     }

@@ -13,6 +13,7 @@ mod exits;
 mod filter;
 mod gs;
 mod item;
+mod lend;
 mod model;
 mod operand;
 mod place;
@@ -23,7 +24,9 @@ mod references;
 mod request;
 mod source;
 mod terminate;
+mod together;
 mod turn;
+mod uses;
 mod xsave;
 
 pub use calls::CallOffsets;
@@ -32,7 +35,9 @@ use item::{Item, surely_invalid};
 pub use operand::{Operand, far_register, implied_base};
 pub use request::{Request, meaning};
 pub use source::Source;
+use together::Together;
 pub use turn::FUEL;
+use uses::Uses;
 
 pub use count::{Added, Part, count_keeping};
 
@@ -40,6 +45,7 @@ use super::decode::{DecodeError, Kind, MAX_LEN, decode, flag};
 use super::emit::Buffer;
 use super::entry::{Offsets, Via};
 use super::facts::Facts;
+use super::known::LENT;
 use super::references::Noting;
 use super::time;
 use crate::layout::{MAX_WATCHES, Watch};
@@ -50,8 +56,9 @@ pub const MAX_INSNS: usize = 64;
 pub const MAX_EXITS: usize = 20;
 /// Most counters of a block beside its own: one an early exit.
 pub const MAX_PARTS: usize = MAX_EXITS + 1;
-/// Most records of a block: an instruction's own, its lines, a branch, two references.
-pub const MAX_RECORDS: usize = 6 * MAX_INSNS + 5 + MAX_WATCHES;
+/// Most records of a block: an instruction's own, its lines, a branch, two references, two registers that are lent and
+/// come back.
+pub const MAX_RECORDS: usize = 10 * MAX_INSNS + 5 + MAX_WATCHES;
 
 /// One copied instruction or one insertion of the translator's.
 #[repr(C)]
@@ -233,6 +240,9 @@ pub fn build<'b>(
         words: 0,
         noted: 0,
         live: [flag::ALL; MAX_INSNS],
+        together: Together::NONE,
+        uses: [Uses::ALL; MAX_INSNS],
+        lent: [None; LENT],
     };
     builder.block.body = builder.hot.here();
     builder.gather(source, pc);
@@ -262,6 +272,11 @@ struct Builder<'a, 'b> {
     noted: usize,
     /// Flags that are alive in front of each instruction.
     live: [u8; MAX_INSNS],
+    together: Together,
+    /// Registers of each instruction, where some are lent …
+    uses: [Uses; MAX_INSNS],
+    /// … and those that are, by slot.
+    lent: [Option<u8>; LENT],
 }
 
 impl Builder<'_, '_> {
@@ -353,7 +368,8 @@ impl Builder<'_, '_> {
 
     fn record(&mut self, start: u64, guest: u8) {
         let host = self.hot.here().wrapping_sub(start);
-        if host == 0 && guest & record::LEN == 0 {
+        let is_back = guest & record::BACK == record::BACK;
+        if host == 0 && guest & record::LEN == 0 && !is_back {
             return;
         }
         if let Some(place) = self.block.records.get_mut(self.block.record_count) {
@@ -388,6 +404,8 @@ impl Builder<'_, '_> {
         }
         let total = self.whole();
         let point = self.place_count(source, next);
+        self.find_uses();
+        self.find_together();
         self.note_head(start);
         let mut counted = false;
         for at in 0..self.count {
@@ -395,13 +413,17 @@ impl Builder<'_, '_> {
             if at == 0 && point.is_none_or(|place| place.through.is_some()) {
                 self.fuel_keeping_flags(&item);
             }
-            let here = self.modelled(&item, at);
+            self.give_back_for(&item, at);
+            self.model(&item, at);
+            self.give_back_for(&item, at);
+            let here = self.hot.here();
             let mut mark = 0;
             match point {
                 Some(place) if place.at != at => {}
                 Some(Place { through: None, .. }) => {
                     // Whatever was taken over, which may be just what the block takes away: where turns end must not
                     // depend on who came here first.
+                    self.give_back();
                     self.fuel(at, &item);
                     if !total.is_nothing() {
                         let here = self.hot.here();
@@ -439,6 +461,10 @@ impl Builder<'_, '_> {
                     } else {
                         self.copy(&item, here, mark);
                     }
+                    self.keep_set(at);
+                    if last {
+                        self.give_back();
+                    }
                     if last && !counted {
                         self.count_spilling(total);
                     }
@@ -448,39 +474,7 @@ impl Builder<'_, '_> {
                         self.record(here, 0);
                     }
                 }
-                Kind::Jcc if !last => {
-                    let live = source.live_flags(item.target());
-                    let stub = self.cold.here();
-                    let added = self.early(at + 1, counted);
-                    self.is_taken(at);
-                    count_keeping(self.cold, &offsets, added, live);
-                    self.note_left(at + 1);
-                    let leaves = self.leaves(source, &item);
-                    if leaves {
-                        self.note_jump_cold(item.target());
-                    }
-                    let unlinked_jump = self.cold.here();
-                    if unlinked_jump == stub {
-                        self.exit_jcc(item.insn.opcode, item.target());
-                    } else {
-                        self.cold.align_patch(1);
-                        let jump = self.cold.here();
-                        let unlinked = jump + 5;
-                        let patch = self.cold.jmp(unlinked);
-                        let unlinked = self.stub();
-                        let side = Side {
-                            branch: self.hot.jcc(item.insn.opcode, stub),
-                            cold: stub,
-                            added,
-                            live,
-                        };
-                        // What the exit notes is in the stub only.
-                        let noted = leaves || self.config.noting.is_some();
-                        let side = Some(side).filter(|_| !noted);
-                        self.exit(item.target(), patch, unlinked, side);
-                    }
-                    self.record(here, item.insn.len);
-                }
+                Kind::Jcc if !last => self.side_exit(source, &item, (at, here), counted),
                 _ => self.terminate(source, &item, counted, total),
             }
         }

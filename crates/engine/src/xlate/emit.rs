@@ -118,14 +118,22 @@ impl<'a> Buffer<'a> {
         ]);
         self.put32(offset);
     }
-    /// `lea reg, [reg+value]`, for the low eight registers but RSP.
+    /// `lea reg, [reg+value]`, not for RSP and R12.
     pub fn add_by_lea(&mut self, reg: u8, value: i32) {
+        let (rex, both) = (0x48 | ((reg >> 3) * 5), (reg & 7) * 9);
         match i8::try_from(value) {
-            Ok(small) => self.put(&[0x48, 0x8d, 0x40 | reg << 3 | reg, small as u8]),
+            Ok(small) => self.put(&[rex, 0x8d, 0x40 | both, small as u8]),
             Err(_) => {
-                self.put(&[0x48, 0x8d, 0x80 | reg << 3 | reg]);
+                self.put(&[rex, 0x8d, 0x80 | both]);
                 self.put32(value as u32);
             }
+        }
+    }
+    /// The prefix of an instruction of 32 bits, or of the low byte of AL, CL, DL and BL, that names these registers in `reg`
+    /// and `rm`, where it needs one.
+    pub fn rex(&mut self, reg: u8, rm: u8) {
+        if (reg | rm) & 8 != 0 {
+            self.put(&[0x40 | (reg >> 3) << 2 | rm >> 3]);
         }
     }
     /// `mov reg32, gs:[offset]`, for the low eight registers.
@@ -141,9 +149,10 @@ impl<'a> Buffer<'a> {
     pub fn flags_from_rax(&mut self) {
         self.put(&[0x04, 0x7f, 0x9e]);
     }
-    /// `mov to, from` (64 bits), for the low eight registers.
+    /// `mov to, from` (64 bits).
     pub fn move_register(&mut self, to: u8, from: u8) {
-        self.put(&[0x48, 0x89, 0xc0 | (from & 7) << 3 | to & 7]);
+        let rex = 0x48 | (from >> 3) << 2 | to >> 3;
+        self.put(&[rex, 0x89, 0xc0 | (from & 7) << 3 | to & 7]);
     }
     /// The count through a register that is free (not RSP), flags untouched.
     pub fn count_through(&mut self, reg: u8, offset: u32, value: i32) {
@@ -202,6 +211,12 @@ impl<'a> Buffer<'a> {
         self.put(&[0x65, 0xc7, 0x04, 0x25]);
         self.put32(offset);
         self.put32(value);
+    }
+    /// `mov byte gs:[offset], value`.
+    pub fn set_gs8(&mut self, offset: u32, value: u8) {
+        self.put(&[0x65, 0xc6, 0x04, 0x25]);
+        self.put32(offset);
+        self.put(&[value]);
     }
     /// `jmp qword gs:[offset]`.
     pub fn jump_gs(&mut self, offset: u32) {

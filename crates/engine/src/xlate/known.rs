@@ -361,6 +361,11 @@ pub enum Shadow {
     Unasked,
 }
 
+/// Most registers that are lent at a time.
+pub const LENT: usize = 2;
+/// Most groups of references in a block that are looked up together.
+pub const GROUPS: usize = 8;
+
 /// Where the pieces for this are in a thread's context.
 #[derive(Clone, Copy, Debug)]
 pub struct Filter {
@@ -372,6 +377,10 @@ pub struct Filter {
     pub spill: u32,
     /// Where the shadow is: see [`Known::shadow`].
     pub shadow: u32,
+    /// See [`Known::apart`].
+    pub apart: u32,
+    /// See [`Known::lent`].
+    pub lent: u32,
     /// What is known to add nothing to it is left out.
     pub state: Shadow,
     /// What changes nothing in a model is left out.
@@ -428,6 +437,11 @@ pub struct Known {
     pub vector_room: u64,
     /// Where the shadow of address 0 is; 0: there is none.
     pub shadow: u64,
+    /// By group of the block that is being executed: not 0: its references are not known together, and looked up each by
+    /// itself.
+    pub apart: [u8; GROUPS],
+    /// What registers have that are lent to look-ups (`xlate::block::record::LENT`).
+    pub lent: [u64; LENT],
     /// A bit for each page of it that can be used.
     pub pages: u64,
     /// Not a thread's slot: pieces are in it.

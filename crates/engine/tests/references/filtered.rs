@@ -253,3 +253,66 @@ fn without_addresses_for_a_shadow() {
         same(&format!("no_shadow_{name}.c"), &source, &arguments, false);
     }
 }
+
+/// References to one base in a row, which are looked up together: all sizes, in any order, at every place of a line, some of
+/// them known before and some not; with what changes the base in between, and faults.
+const TOGETHER: &str = r#"
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+
+__attribute__((aligned(4096))) static char room[1 << 16];
+static sigjmp_buf back;
+
+static void fault(int signal) { siglongjmp(back, 1); }
+
+#define SPOILED "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "cc", "memory"
+
+__attribute__((noinline)) static void fields(char *at) {
+    __asm__ volatile("mov (%0), %%rax\n mov 8(%0), %%rcx\n mov 60(%0), %%edx\n mov 56(%0), %%rdx\n movb $1, 17(%0)\n"
+        "mov 12(%0), %%esi\n movw $2, 22(%0)\n addq $1, 32(%0)\n mov -8(%0), %%rdi\n" :: "r"(at) : SPOILED);
+    __asm__ volatile("movzwl 2(%0), %%eax\n movw $3, 2(%0)\n movzwl 2(%0), %%ecx\n mov 4(%0), %%edx\n mov 8(%0), %%rsi\n"
+        :: "r"(at) : SPOILED);
+    __asm__ volatile("mov %0, %%r8\n mov (%%r8), %%rax\n add $24, %%r8\n mov (%%r8), %%rcx\n mov 8(%%r8), %%rdx\n"
+        "mov 8(%%r8), %%r8\n mov 16(%0), %%r8\n" :: "r"(at) : SPOILED);
+    __asm__ volatile("mov $3, %%r9d\n mov 8(%0,%%r9,8), %%rax\n mov 16(%0,%%r9,8), %%rcx\n lea 1(%%r9), %%r9\n"
+        "mov 16(%0,%%r9,8), %%rdx\n mov %%rdx, 24(%0,%%r9,8)\n" :: "r"(at) : SPOILED);
+    __asm__ volatile("mov (%0), %%rax\n test %%eax, %%eax\n jz 1f\n mov 40(%0), %%rcx\n mov 48(%0), %%rdx\n"
+        "1: mov 8(%0), %%rsi\n mov %%rsi, (%0)\n" :: "r"(at) : SPOILED);
+}
+
+__attribute__((noinline)) static void stack(char *top) {
+    __asm__ volatile("mov %%rsp, %%r8\n mov %0, %%rsp\n push %%rax\n push %%rcx\n push %%rdx\n push %%rsi\n"
+        "mov 8(%%rsp), %%rcx\n mov %%ecx, 4(%%rsp)\n sub $64, %%rsp\n mov %%rax, 16(%%rsp)\n mov 64(%%rsp), %%rcx\n"
+        "movb $1, 61(%%rsp)\n add $64, %%rsp\n pop %%rdx\n pop (%%rsp)\n pop %%rcx\n mov -16(%%rsp), %%rax\n"
+        "push 8(%%rsp)\n pop 8(%%rsp)\n lea -8(%%rsp), %%rsp\n pop %%rdx\n mov %%r8, %%rsp\n" :: "r"(top) : SPOILED);
+}
+
+int main(void) {
+    char *pages = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(pages + 4096, 4096, PROT_NONE);
+    for (int at = 0; at < 140; at++) {
+        char *place = room + 4096 + 200 * at;
+        fields(place + at);
+        if (at % 3 == 0) *(volatile long *)(place + at + 192) = 1;
+        fields(place + at + 128);
+        fields(place + at);
+        stack(room + 60000 - 40 * at);
+    }
+    struct sigaction action = {.sa_handler = fault, .sa_flags = SA_NODEFER};
+    sigaction(SIGSEGV, &action, 0);
+    for (int at = 0; at < 140; at++)
+        if (!sigsetjmp(back, 1)) fields(pages + 4096 - 70 + at);
+    for (int at = 0; at < 10; at++)
+        if (!sigsetjmp(back, 1)) fields((char *)(0xdead000000000000 + at));
+    return 0;
+}
+"#;
+
+#[test]
+fn looked_up_together() {
+    same("filtered_together.c", TOGETHER, &["-O1"], true);
+    same("filtered_together_2.c", TOGETHER, &["-O2", "-static"], true);
+}

@@ -2,9 +2,50 @@
 //! until then.
 
 use super::count::{Added, count_keeping};
-use super::{Builder, Exit, Side};
+use super::{Builder, Exit, Item, Side, Source};
 
 impl Builder<'_, '_> {
+    /// A conditional branch in the middle of the block, from `here` on: where it is taken the block is left.
+    pub(super) fn side_exit(
+        &mut self,
+        source: &mut dyn Source,
+        item: &Item,
+        (at, here): (usize, u64),
+        counted: bool,
+    ) {
+        let live = source.live_flags(item.target());
+        let stub = self.cold.here();
+        let added = self.early(at + 1, counted);
+        self.is_taken(at);
+        count_keeping(self.cold, &self.config.offsets, added, live);
+        self.note_left(at + 1);
+        let leaves = self.leaves(source, item);
+        if leaves {
+            self.note_jump_cold(item.target());
+        }
+        let unlinked_jump = self.cold.here();
+        if unlinked_jump == stub {
+            self.exit_jcc(item.insn.opcode, item.target());
+        } else {
+            self.cold.align_patch(1);
+            let jump = self.cold.here();
+            let unlinked = jump + 5;
+            let patch = self.cold.jmp(unlinked);
+            let unlinked = self.stub();
+            let side = Side {
+                branch: self.hot.jcc(item.insn.opcode, stub),
+                cold: stub,
+                added,
+                live,
+            };
+            // What the exit notes is in the stub only.
+            let noted = leaves || self.config.noting.is_some();
+            let side = Some(side).filter(|_| !noted);
+            self.exit(item.target(), patch, unlinked, side);
+        }
+        self.record(here, item.insn.len);
+    }
+
     /// A stub for an exit to `target`, whose displacement is at `patch`.
     pub(super) fn exit(&mut self, target: u64, patch: u64, stub: u64, side: Option<Side>) {
         if let Some(place) = self.block.exits.get_mut(self.block.exit_count) {

@@ -1,6 +1,7 @@
 //! Code that notes only references that are not known to add nothing: see [`crate::xlate::known`]. Flags and registers
 //! stay.
 
+use super::together::{Group, Turn};
 use super::{Builder, Item, record};
 use crate::layout::COUNTERS;
 use crate::xlate::decode::prefix;
@@ -16,8 +17,16 @@ pub(super) const LINES_AT: u32 = offset_of!(recent::Cache, lines) as u32;
 /// … and of their times.
 pub(super) const TIMES_AT: u32 = offset_of!(recent::Cache, times) as u32;
 
-/// Registers for a reference's address.
-const FREE: [u8; 5] = [1, 2, 3, 6, 7];
+/// What a register has that is to say something to the runtime.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Value {
+    /// The program's …
+    Own,
+    /// … which is in its spill slot already.
+    Spilled,
+    /// Nothing: it is lent.
+    Lent,
+}
 
 impl Builder<'_, '_> {
     /// In front of an instruction.
@@ -27,67 +36,69 @@ impl Builder<'_, '_> {
         if !item.insn.is_load() && !item.insn.is_store() {
             return;
         }
-        let mut here = self.hot.here();
         match simple(&item.insn, item.code(), filter.reads_fs) {
             Some(references) => {
                 for (number, one) in references.iter().flatten().enumerate() {
                     let time = (recent::AT * at + 2 * number) as u16;
-                    self.look_up(item, (at, time), one, &words, (noting, filter));
-                    self.record(here, record::HEAD);
-                    here = self.hot.here();
+                    let group = match self.together.turn(at, number) {
+                        Turn::Alone => None,
+                        Turn::First(group) => Some(group),
+                        Turn::Later(byte, last) => {
+                            let here = self.hot.here();
+                            self.looked_up(item, (at, byte, last), one, &words, (noting, filter));
+                            self.record(here, record::HEAD);
+                            continue;
+                        }
+                    };
+                    self.look_up(item, (at, time), (one, group), &words, (noting, filter));
                 }
             }
             None => {
+                let here = self.hot.here();
                 self.begin_record(at, &words, noting, filter);
                 self.record(here, 0);
-                here = self.hot.here();
+                let here = self.hot.here();
                 self.note_words(item, noting, false);
                 self.record(here, record::HEAD);
             }
         }
     }
 
-    /// Looks a reference up.
+    /// Looks a reference up, or all of a group's.
     fn look_up(
         &mut self,
         item: &Item,
         (at, time): (usize, u16),
-        one: &Simple,
+        (one, group): (&Simple, Option<Group>),
         words: &Words,
         (noting, filter): (&Noting, &Filter),
     ) {
-        let offsets = self.config.offsets;
         let live = self.live.get(at).is_none_or(|&live| live != 0);
-        // Neither RAX, where flags are kept, nor RBP and RSP, which have longer forms. In turn: each comes back from memory,
-        // and the next to take it away waits for that.
-        let mut free = (0..FREE.len())
-            .filter_map(|turn| FREE.get((turn + at) % FREE.len()).copied())
-            .filter(|register| words.before().all(|other| other != *register));
-        let (address, other) = (free.next().unwrap_or(1), free.next().unwrap_or(2));
-        let needs_other = item.insn.has(prefix::FS) || filter.recent.is_some();
-        self.hot.store_gs(offsets.spill_2, address);
-        if needs_other {
-            self.hot.store_gs(offsets.spill, other);
+        let two = item.insn.has(prefix::FS) || filter.recent.is_some();
+        let (address, other) = self.lend(at, words, (live, two));
+        let here = self.hot.here();
+        match &group {
+            Some(group) => self.load_lowest(group, address),
+            None => load_address(self.hot, item, one, (address, other)),
         }
-        load_address(self.hot, item, one, (address, other));
         if live {
             self.hot.store_gs(filter.spill, RAX);
             self.hot.flags_to_rax();
         }
         let cold = self.cold.here();
-        self.ask(one, time, (address, other), filter, cold);
+        match &group {
+            Some(group) => {
+                self.ask_together(group, address, filter, cold);
+                self.cold.set_gs8(apart(filter, group.byte), 1);
+            }
+            None => self.ask(one, time, (address, other), filter, cold),
+        }
         let back = self.hot.here();
         if live {
             self.hot.flags_from_rax();
             self.hot.load_gs(filter.spill, RAX);
         }
-        if needs_other {
-            self.hot.load_gs(offsets.spill, other);
-        }
-        self.hot.load_gs(offsets.spill_2, address);
-        if !needs_other {
-            self.cold.store_gs(offsets.spill, other);
-        }
+        self.record(here, record::HEAD);
         // The register with the flags may be one of the address'.
         let swap = live && words.before().any(|register| register == RAX);
         let exchange = |code: &mut Buffer<'_>| {
@@ -101,24 +112,69 @@ impl Builder<'_, '_> {
         load_address(self.cold, item, one, (address, other));
         exchange(self.cold);
         self.cold.store_gs(filter.address, address);
-        self.say_literal(other, filter, if needs_other { 9 + 8 } else { 9 + 9 + 8 });
-        if !needs_other {
-            self.cold.load_gs(offsets.spill, other);
+        let literal = Literal {
+            record: Record::reference(noting.described, at, one.does).0,
+            back: 0,
+            again: 0,
+            counter: self.counter_at(),
+            size: one.size,
+            bits: one.bits(),
+            time,
+        };
+        let lent = (address, Value::Lent);
+        self.asks(lent, literal, (filter, filter.vector_note), back);
+    }
+
+    /// Looks a reference up that was looked up with others, by this byte, if not all was known. (Flags are dead.)
+    fn looked_up(
+        &mut self,
+        item: &Item,
+        (at, byte, last): (usize, u8, bool),
+        one: &Simple,
+        words: &Words,
+        (noting, filter): (&Noting, &Filter),
+    ) {
+        let offsets = self.config.offsets;
+        let apart = apart(filter, byte);
+        // cmp byte gs:[apart], 0; jne cold
+        self.hot.put(&[0x65, 0x80, 0x3c, 0x25]);
+        self.hot.put(&apart.to_le_bytes());
+        self.hot.put(&[0, 0x0f, 0x85]);
+        let cold = self.cold.here();
+        self.jumps_to(cold);
+        let back = self.hot.here();
+        // One that is lent, or for a moment.
+        let lent = self.lent(0);
+        let address = lent.unwrap_or_else(|| {
+            let mut all = [1u8, 2, 3, 6, 7].into_iter();
+            let free = |register: &u8| words.before().all(|other| other != *register);
+            all.find(free).unwrap_or(1)
+        });
+        let value = if lent.is_some() {
+            Value::Lent
+        } else {
+            Value::Spilled
+        };
+        if lent.is_none() {
+            self.cold.store_gs(offsets.spill_2, address);
         }
-        let again = self.cold.here();
-        self.cold.jump_gs(filter.vector_note);
-        self.literal(
-            Literal {
-                record: Record::reference(noting.described, at, one.does).0,
-                back: 0,
-                again: 0,
-                counter: self.counter_at(),
-                size: one.size,
-                bits: one.bits(),
-                time,
-            },
+        load_address(self.cold, item, one, (address, address));
+        self.cold.store_gs(filter.address, address);
+        if last {
+            self.cold.set_gs8(apart, 0);
+        }
+        let literal = Literal {
+            record: Record::reference(noting.described, at, one.does).0,
+            counter: self.counter_at(),
+            size: one.size,
+            bits: one.bits(),
+            ..Literal::default()
+        };
+        self.asks(
+            (address, value),
+            literal,
+            (filter, filter.vector_note),
             back,
-            again,
         );
     }
 
@@ -137,9 +193,7 @@ impl Builder<'_, '_> {
         }
         if one.size > 1 {
             // test address8, size-1; jnz cold
-            self.hot
-                .put(&[0x40, 0xf6, 0xc0 | address, one.size - 1, 0x0f, 0x85]);
-            self.jumps_to(cold);
+            self.ask_alignment(address, one.size, cold);
         }
         match &filter.recent {
             None => self.ask_shadow(one, address, filter, cold),
@@ -159,6 +213,41 @@ impl Builder<'_, '_> {
         self.hot.put(&(cold.wrapping_sub(end) as u32).to_le_bytes());
     }
 
+    /// Goes to `cold` unless an address is a multiple of a size, a power of two.
+    pub(super) fn ask_alignment(&mut self, address: u8, size: u8, cold: u64) {
+        // test address8, size-1; jnz cold
+        let (rex, low) = (0x40 | address >> 3, address & 7);
+        self.hot.put(&[rex, 0xf6, 0xc0 | low, size - 1, 0x0f, 0x85]);
+        self.jumps_to(cold);
+    }
+
+    /// The place in the shadow of an address, in its register.
+    pub(super) fn point_at_shadow(&mut self, address: u8, filter: &Filter) {
+        let (high, low) = (address >> 3, address & 7);
+        // shr address, 3; add address, gs:[shadow]
+        self.hot.put(&[0x48 | high, 0xc1, 0xe8 | low, 3]);
+        self.hot
+            .put(&[0x65, 0x48 | high << 2, 0x03, 0x04 | low << 3, 0x25]);
+        self.hot.put(&filter.shadow.to_le_bytes());
+    }
+
+    /// Goes to `cold` unless the byte of the shadow at `address` has one of these bits.
+    pub(super) fn ask_byte(&mut self, address: u8, bits: u8, cold: u64) {
+        // test byte [address], bits; jz cold
+        self.hot.rex(0, address);
+        self.hot.put(&[0xf6, address & 7, bits, 0x0f, 0x84]);
+        self.jumps_to(cold);
+    }
+
+    /// `test register32, bits; jnz cold`.
+    pub(super) fn ask_bits(&mut self, register: u8, bits: u32, cold: u64) {
+        self.hot.rex(0, register);
+        self.hot.put(&[0xf7, 0xc0 | register & 7]);
+        self.hot.put(&bits.to_le_bytes());
+        self.hot.put(&[0x0f, 0x85]);
+        self.jumps_to(cold);
+    }
+
     /// Goes to `cold` unless its line is known.
     fn ask_recent(
         &mut self,
@@ -167,13 +256,18 @@ impl Builder<'_, '_> {
         cold: u64,
     ) {
         let hot = &mut *self.hot;
+        let (low, high) = (address & 7, address >> 3);
+        let (other_low, other_high) = (other & 7, other >> 3);
         // shr address, bits; mov other32, address32; and other32, places
-        hot.put(&[0x48, 0xc1, 0xe8 | address, LINE_BITS as u8]);
-        hot.put(&[0x89, 0xc0 | address << 3 | other]);
-        hot.put(&[0x81, 0xe0 | other]);
+        hot.put(&[0x48 | high, 0xc1, 0xe8 | low, LINE_BITS as u8]);
+        hot.rex(address, other);
+        hot.put(&[0x89, 0xc0 | low << 3 | other_low]);
+        hot.rex(0, other);
+        hot.put(&[0x81, 0xe0 | other_low]);
         hot.put(&(SLOTS - 1).to_le_bytes());
         // cmp gs:[other*8+lines], address; jne cold
-        hot.put(&[0x65, 0x48, 0x39, 0x04 | address << 3, 0xc5 | other << 3]);
+        let rex = 0x48 | high << 2 | other_high << 1;
+        hot.put(&[0x65, rex, 0x39, 0x04 | low << 3, 0xc5 | other_low << 3]);
         hot.put(&(TABLE as u32 + LINES_AT).to_le_bytes());
         hot.put(&[0x0f, 0x85]);
         self.jumps_to(cold);
@@ -187,33 +281,40 @@ impl Builder<'_, '_> {
 
     /// Goes to `cold` unless the shadow of what `address` leads to says all that there is to say.
     fn ask_shadow(&mut self, one: &Simple, address: u8, filter: &Filter, cold: u64) {
-        let hot = &mut *self.hot;
-        // shr address, 3; add address, gs:[shadow]
-        hot.put(&[0x48, 0xc1, 0xe8 | address, 3]);
-        hot.put(&[0x65, 0x48, 0x03, 0x04 | address << 3, 0x25]);
-        hot.put(&filter.shadow.to_le_bytes());
+        self.point_at_shadow(address, filter);
         let bits = one.bits();
         if one.size <= 8 && one.does != Does::Modify {
-            // test byte [address], bits; jz cold
-            hot.put(&[0xf6, address, bits, 0x0f, 0x84]);
-            return self.jumps_to(cold);
+            return self.ask_byte(address, bits, cold);
         }
-        let form = address << 3 | address;
-        match one.size {
-            // movzx address32, byte [address]
-            ..=8 => hot.put(&[0x0f, 0xb6, form]),
-            // movzx address32, word [address]
-            16 => hot.put(&[0x0f, 0xb7, form]),
-            // mov address32, [address]
-            _ => hot.put(&[0x8b, form]),
-        }
-        // not address32; test address32, bits of each byte; jnz cold
-        hot.put(&[0xf7, 0xd0 | address, 0xf7, 0xc0 | address]);
         let bytes = u32::from(one.size / 8).max(1);
         let each = (0..bytes).fold(0, |all, at| all | u32::from(bits) << (8 * at));
-        hot.put(&each.to_le_bytes());
-        hot.put(&[0x0f, 0x85]);
-        self.jumps_to(cold);
+        self.load_shadow(address, bytes);
+        self.ask_bits(address, each, cold);
+    }
+
+    /// What is not in so many bytes of the shadow, where `address` leads, in its place.
+    pub(super) fn load_shadow(&mut self, address: u8, bytes: u32) {
+        let hot = &mut *self.hot;
+        let form = (address & 7) * 9;
+        let rex = |wide: u8| wide | ((address >> 3) * 5);
+        match bytes {
+            // movzx address32, byte [address]
+            1 => {
+                hot.rex(address, address);
+                hot.put(&[0x0f, 0xb6, form]);
+            }
+            // movzx address32, word [address]
+            2 => {
+                hot.rex(address, address);
+                hot.put(&[0x0f, 0xb7, form]);
+            }
+            // mov address32, [address]
+            3 | 4 => hot.put(&[rex(0x40), 0x8b, form]),
+            // mov address, [address]
+            _ => hot.put(&[rex(0x48), 0x8b, form]),
+        }
+        // not address
+        hot.put(&[0x48 | address >> 3, 0xf7, 0xd0 | address & 7]);
     }
 
     pub(super) fn counter_at(&self) -> u32 {
@@ -223,7 +324,8 @@ impl Builder<'_, '_> {
     /// `lea register, [literal]; mov gs:[…], register`: the literal is so far behind the first of them. (A move has nine
     /// bytes, a jump eight.)
     fn say_literal(&mut self, register: u8, filter: &Filter, distance: u32) {
-        self.cold.put(&[0x48, 0x8d, 0x05 | register << 3]);
+        let rex = 0x48 | (register >> 3) << 2;
+        self.cold.put(&[rex, 0x8d, 0x05 | (register & 7) << 3]);
         self.cold.put(&distance.to_le_bytes());
         self.cold.store_gs(filter.literal, register);
     }
@@ -241,20 +343,23 @@ impl Builder<'_, '_> {
     }
 
     /// In cold code: to a routine of the runtime's, which goes on at `back`, with a literal that is said through a register.
-    /// (It may be in its spill slot already.)
     pub(super) fn asks(
         &mut self,
-        (register, is_spilled): (u8, bool),
+        (register, value): (u8, Value),
         literal: Literal,
         (filter, vector): (&Filter, u32),
         back: u64,
     ) {
         let slot = self.config.offsets.spill_2;
-        if !is_spilled {
+        if value == Value::Own {
             self.cold.store_gs(slot, register);
         }
-        self.say_literal(register, filter, 9 + 9 + 8);
-        self.cold.load_gs(slot, register);
+        if value == Value::Lent {
+            self.say_literal(register, filter, 9 + 8);
+        } else {
+            self.say_literal(register, filter, 9 + 9 + 8);
+            self.cold.load_gs(slot, register);
+        }
         let again = self.cold.here();
         self.cold.jump_gs(vector);
         self.literal(literal, back, again);
@@ -287,7 +392,7 @@ impl Builder<'_, '_> {
             ..Literal::default()
         };
         self.asks(
-            (pointer, false),
+            (pointer, Value::Own),
             literal,
             (filter, filter.vector_room),
             back,
@@ -304,11 +409,17 @@ impl Builder<'_, '_> {
     }
 }
 
+/// See [`crate::xlate::known::Known::apart`].
+fn apart(filter: &Filter, byte: u8) -> u32 {
+    filter.apart + u32::from(byte)
+}
+
 /// The address of a reference; `by` is free meanwhile.
 fn load_address(code: &mut Buffer<'_>, item: &Item, one: &Simple, (to, by): (u8, u8)) {
+    let (low, wide) = (to & 7, 0x48 | (to >> 3) << 2);
     match one.at {
         // lea to, [rsp+away]
-        At::Stack(away) => code.put(&[0x48, 0x8d, 0x44 | to << 3, 0x24, away as u8]),
+        At::Stack(away) => code.put(&[wide, 0x8d, 0x44 | low << 3, 0x24, away as u8]),
         // mov to, rbp
         At::Frame => code.move_register(to, 5),
         At::Operand => {
@@ -316,13 +427,13 @@ fn load_address(code: &mut Buffer<'_>, item: &Item, one: &Simple, (to, by): (u8,
             if insn.is_rip_relative() {
                 let end = code.here().wrapping_add(7);
                 if reaches(end, item.operand()) {
-                    code.put(&[0x48, 0x8d, 0x05 | to << 3]);
+                    code.put(&[wide, 0x8d, 0x05 | low << 3]);
                     code.put(&(item.operand().wrapping_sub(end) as u32).to_le_bytes());
                 } else {
                     code.mov_imm(to, item.operand());
                 }
             } else {
-                code.put(&[0x48 | insn.rex & 3, 0x8d, insn.modrm & 0xc7 | to << 3]);
+                code.put(&[wide | insn.rex & 3, 0x8d, insn.modrm & 0xc7 | low << 3]);
                 // Not what is behind the displacement.
                 let rest = item
                     .code()
@@ -331,8 +442,9 @@ fn load_address(code: &mut Buffer<'_>, item: &Item, one: &Simple, (to, by): (u8,
             }
             if insn.has(prefix::FS) {
                 // rdfsbase by; lea to, [to+by]
-                code.put(&[0xf3, 0x48, 0x0f, 0xae, 0xc0 | by]);
-                code.put(&[0x48, 0x8d, 0x04 | to << 3, by << 3 | to]);
+                code.put(&[0xf3, 0x48 | by >> 3, 0x0f, 0xae, 0xc0 | by & 7]);
+                let rex = wide | (by >> 3) << 1 | to >> 3;
+                code.put(&[rex, 0x8d, 0x04 | low << 3, (by & 7) << 3 | low]);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Code that notes what a model of caches and branch predictors has to know beside references: see
 //! [`crate::xlate::recent`]. Flags and registers stay.
 
-use super::filter::{LINES_AT, TIMES_AT};
+use super::filter::{LINES_AT, TIMES_AT, Value};
 use super::predict::Way;
 use super::{Builder, Item, record};
 use crate::xlate::decode::Kind;
@@ -9,20 +9,14 @@ use crate::xlate::emit::RCX;
 use crate::xlate::known::{Filter, Literal, Record};
 use crate::xlate::levels::Recent;
 use crate::xlate::recent::{self, CODE_TABLE, SLOTS, TICKS};
-use crate::xlate::references::Noting;
+use crate::xlate::references::{Noting, Words};
 
 const RDX: u8 = 2;
 const RBX: u8 = 3;
 
 impl Builder<'_, '_> {
-    /// Notes, in front of an instruction, its lines, and whether it is a branch that is taken; returns where what comes
-    /// then begins.
-    pub(super) fn modelled(&mut self, item: &Item, at: usize) -> u64 {
-        self.model(item, at);
-        self.hot.here()
-    }
-
-    fn model(&mut self, item: &Item, at: usize) {
+    /// Notes, in front of an instruction, its lines, and whether it is a branch that is taken.
+    pub(super) fn model(&mut self, item: &Item, at: usize) {
         let Some(noting) = &self.config.noting else {
             return;
         };
@@ -35,10 +29,9 @@ impl Builder<'_, '_> {
             .and_then(|before| self.item(before))
             .map(|before| line(before.next().wrapping_sub(1)));
         if before != Some(line(item.pc)) || line(item.pc) != line(end) {
-            let here = self.hot.here();
             let fetch = Record::fetch(noting.described, at);
-            self.look_at_lines(fetch, at, [line(item.pc), line(end)], (filter, recent));
-            self.record(here, record::HEAD);
+            let lines = [line(item.pc), line(end)];
+            self.look_at_lines(fetch, (item, at), lines, (filter, recent));
         }
         if item.insn.kind == Kind::Jcc && recent.branches {
             let here = self.hot.here();
@@ -57,22 +50,23 @@ impl Builder<'_, '_> {
     fn look_at_lines(
         &mut self,
         record: Record,
-        at: usize,
+        (item, at): (&Item, usize),
         lines: [u64; 2],
         (filter, recent): (&Filter, &Recent),
     ) {
         let live = self.live.get(at).is_none_or(|&live| live != 0);
+        let words = Words::of(&item.insn, item.code());
+        let (clock, _) = self.lend(at, &words, (live, false));
+        let here = self.hot.here();
         if live {
             self.hot.store_gs(filter.spill, 0);
             self.hot.flags_to_rax();
         }
-        let spill = self.config.offsets.spill_2;
-        self.hot.store_gs(spill, RCX);
-        self.hot.load_gs(recent.clock, RCX);
+        self.hot.load_gs(recent.clock, clock);
         // (A block's first instruction is always looked at.)
         if at == 0 {
-            self.hot.add_by_lea(RCX, TICKS as i32);
-            self.hot.store_gs(recent.clock, RCX);
+            self.hot.add_by_lea(clock, TICKS as i32);
+            self.hot.store_gs(recent.clock, clock);
         }
         let cold = self.cold.here();
         let many = if lines[0] == lines[1] { 1 } else { 2 };
@@ -92,23 +86,28 @@ impl Builder<'_, '_> {
         for (number, line) in lines.into_iter().take(many).enumerate() {
             let more = if number == 0 { time as i32 } else { 1 };
             if more != 0 {
-                self.hot.add_by_lea(RCX, more);
+                self.hot.add_by_lea(clock, more);
             }
-            self.hot.store_gs(place(line) + TIMES_AT, RCX);
+            self.hot.store_gs(place(line) + TIMES_AT, clock);
         }
-        self.hot.load_gs(spill, RCX);
         let back = self.hot.here();
         if live {
             self.hot.flags_from_rax();
             self.hot.load_gs(filter.spill, 0);
         }
+        self.record(here, record::HEAD);
         let literal = Literal {
             record: record.0,
             counter: self.counter_at(),
             time: time as u16,
             ..Literal::default()
         };
-        self.asks((RCX, true), literal, (filter, recent.vector_code), back);
+        self.asks(
+            (clock, Value::Lent),
+            literal,
+            (filter, recent.vector_code),
+            back,
+        );
         for line in lines {
             self.cold.put(&line.to_le_bytes());
         }
@@ -195,7 +194,7 @@ impl Builder<'_, '_> {
         self.hot.load_gs(offsets.spill_2, pointer);
         let back = self.hot.here();
         self.asks(
-            (pointer, true),
+            (pointer, Value::Spilled),
             Literal::behind(words),
             (filter, recent.vector_ring),
             back,

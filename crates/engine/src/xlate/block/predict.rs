@@ -2,6 +2,7 @@
 //! Flags and registers stay.
 
 use super::Builder;
+use super::filter::Value;
 use crate::xlate::emit::{Buffer, RCX, RDX};
 use crate::xlate::known::{Filter, Literal, Record};
 use crate::xlate::predictor::{place, row};
@@ -102,7 +103,7 @@ impl Builder<'_, '_> {
             cold.load_gs(slot, register);
         }
         self.asks(
-            (RCX, true),
+            (RCX, Value::Spilled),
             Literal::behind(1),
             (filter, recent.vector_ring),
             behind,

@@ -1,4 +1,4 @@
-//! Bits of [`super::Record::guest`] above the length.
+//! Bits of [`super::Record::guest`] above the length. (With [`HEAD`] it is no instruction's.)
 
 /// The length.
 pub const LEN: u8 = 15;
@@ -12,3 +12,12 @@ pub const FAR: u8 = 64;
 pub const HEAD: u8 = 128;
 /// Once this is through, the instruction's branch has been noted or predicted (`xlate::recent`, `xlate::predictor`).
 pub const BRANCH: u8 = HEAD | FAR;
+/// Once this is through, the register with the number in the low bits is in a slot ([`slot`]), and is not the program's …
+pub const LENT: u8 = HEAD | SPILLS;
+/// … and once this is through it is the program's again.
+pub const BACK: u8 = HEAD | COUNTS;
+
+/// Which slot, beside [`LENT`] and [`BACK`].
+pub const fn slot(number: usize) -> u8 {
+    if number == 0 { 0 } else { FAR }
+}

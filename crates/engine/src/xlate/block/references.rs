@@ -85,6 +85,7 @@ impl Builder<'_, '_> {
     /// Notes what instruction `at` references, in front of it; returns where it begins.
     pub(super) fn noted(&mut self, item: &Item, at: usize) -> u64 {
         self.note(item, at);
+        self.give_back_for(item, at);
         self.hot.here()
     }
 
@@ -242,10 +243,10 @@ impl Builder<'_, '_> {
     pub(super) fn put_word(&mut self, at: u32, pointer: u8, register: u8) {
         self.hot.put(&[
             0x65,
-            0x48 | (register >> 3) << 2,
+            0x48 | (register >> 3) << 2 | (pointer >> 3) << 1,
             0x89,
             0x04 | (register & 7) << 3,
-            0xc5 | pointer << 3,
+            0xc5 | (pointer & 7) << 3,
         ]);
         self.hot.put(&at.to_le_bytes());
     }

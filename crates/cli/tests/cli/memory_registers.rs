@@ -1,0 +1,132 @@
+//! `run --memory` and `--model`: registers that look-ups of references borrow are the program's wherever it can see them.
+
+use crate::memory::built;
+use crate::support::{truecount, virtual_pmu};
+
+/// With an address: loads from there, and prints the registers and flags that the fault's handler sees. Without: a loop with
+/// the same registers, and a timer whose handler looks at them there.
+const PROGRAM: &str = r#"
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+extern char loop_begins[], loop_ends[];
+static long cells[16];
+static volatile int seen, wrong;
+
+#define SET \
+    "mov $0x11, %%eax\n mov $0x22, %%ecx\n mov $0x33, %%edx\n mov $0x55, %%esi\n mov $0x66, %%edi\n" \
+    "mov $0x77, %%r8d\n mov $0x88, %%r9d\n mov $0x99, %%r10d\n mov $0xaa, %%r11d\n" \
+    "mov $0xdd, %%r14d\n mov $0xee, %%r15d\n"
+#define SPOILED "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "cc", "memory"
+
+static const int names[] = {REG_RAX, REG_RCX, REG_RDX, REG_RSI, REG_RDI, REG_R8, REG_R9, REG_R10, REG_R11, REG_R14, REG_R15};
+static const long values[] = {0x11, 0x22, 0x33, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xdd, 0xee};
+
+static void fault(int signal, siginfo_t *info, void *frame) {
+    long long *registers = ((ucontext_t *)frame)->uc_mcontext.gregs;
+    for (int at = 0; at < 11; at++) printf("%llx ", registers[names[at]]);
+    printf("%llx %lld\n", registers[REG_EFL] & 0x8d5, registers[REG_RIP] - (long)loop_ends);
+    fflush(stdout);
+    _exit(0);
+}
+
+static void tick(int signal, siginfo_t *info, void *frame) {
+    long long *registers = ((ucontext_t *)frame)->uc_mcontext.gregs;
+    if (registers[REG_RIP] < (long)loop_begins || registers[REG_RIP] >= (long)loop_ends) return;
+    seen++;
+    for (int at = 0; at < 11; at++) wrong += registers[names[at]] != values[at];
+    wrong += registers[REG_RBX] != (long)cells;
+}
+
+int main(int count, char **arguments) {
+    struct sigaction action = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO};
+    sigaction(SIGSEGV, &action, 0);
+    char *page = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(page + 4096, 4096);
+    action.sa_sigaction = tick;
+    sigaction(SIGALRM, &action, 0);
+    if (count > 1) {
+        unsigned long address = strtoul(arguments[1], 0, 0);
+        if (address < 64) address = (unsigned long)page + 4096 - address;
+        __asm__ volatile(SET "cmp $0x12, %%eax\n"
+            "mov (%%rbx), %%rcx\n mov 8(%%rbx), %%rdx\n mov 16(%%rbx), %%esi\n mov 24(%%rbx), %%edi\n jc 1f\n nop\n1: ud2"
+            :: "b"(address) : SPOILED);
+    }
+    struct itimerval every = {{0, 1000}, {0, 1000}};
+    setitimer(ITIMER_REAL, &every, 0);
+    for (int again = 0; again < 2000 && seen < 200; again++)
+        __asm__ volatile(SET "mov $100000, %%r12d\n loop_begins:\n"
+            "addq $1, (%%rbx)\n mov 8(%%rbx), %%r13\n mov %%r13, 16(%%rbx)\n movq $7, 24(%%rbx)\n"
+            "cmp %%r9, %%r8\n mov 64(%%rbx), %%r13\n adc %%r13, 32(%%rbx)\n mov (%%rbx,%%r13), %%r13\n"
+            "push %%r13\n pop 40(%%rbx)\n dec %%r12d\n jnz loop_begins\n loop_ends:\n"
+            :: "b"(cells) : SPOILED);
+    struct itimerval never = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &never, 0);
+    printf("%d %d\n", seen > 20, wrong);
+}
+"#;
+
+fn prints(command: &mut std::process::Command) -> String {
+    let output = command.output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_handler_sees_the_programs_registers() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = built(directory.path(), PROGRAM, &["-O1"]) else {
+        return;
+    };
+    // Nowhere, the kernel's, nothing there; the first load faults, the second, the third, the fourth; none does.
+    let addresses = [
+        "0xdead000000000000",
+        "0xffffffff80000000",
+        "0x800000000000",
+        "0x7ffffffffff0",
+        "64",
+        "0",
+        "8",
+        "16",
+        "24",
+    ];
+    let options: [&[&str]; 4] = [
+        &["--memory"],
+        &["--model=cachegrind"],
+        &["--model", "--predictor=tage"],
+        &["--locality"],
+    ];
+    for address in addresses {
+        let natively = prints(std::process::Command::new(&program).arg(address));
+        assert_eq!(natively.split(' ').count(), 13, "{natively}");
+        for options in options {
+            let mut command = truecount(&["run", "--output", "/dev/null"]);
+            command.args(options).arg("--").arg(&program).arg(address);
+            assert_eq!(prints(&mut command), natively, "{options:?} {address}");
+        }
+    }
+}
+
+#[test]
+fn a_timers_handler_sees_the_programs_registers() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = built(directory.path(), PROGRAM, &["-O1"]) else {
+        return;
+    };
+    for options in [&["--memory"][..], &["--model=cachegrind"], &["--locality"]] {
+        let mut command = truecount(&["run", "--output", "/dev/null"]);
+        command.args(options).arg("--").arg(&program);
+        assert_eq!(prints(&mut command), "1 0\n", "{options:?}");
+    }
+}

@@ -1,0 +1,156 @@
+//! Registers that are lent to code which looks references up.
+//!
+//! What a register had goes to a slot of the thread's, and comes back in front of the first instruction that needs it, or of
+//! one that may leave the block; an instruction that overwrites it makes that needless. In between any number of references
+//! are looked up. Who finds the thread there learns from the block's records what is in the slots (`record::LENT`).
+
+use super::uses::Uses;
+use super::{Builder, Item, record};
+use crate::xlate::decode::Kind;
+use crate::xlate::emit::RAX;
+use crate::xlate::known::{Filter, LENT};
+use crate::xlate::references::Words;
+
+/// All that can be lent: not RSP and RBP, nor R12 and R13, which have longer forms as bases.
+const ALL: [u8; 12] = [1, 2, 6, 7, 8, 9, 10, 11, 3, 14, 15, 0];
+
+impl Builder<'_, '_> {
+    /// Finds what each instruction uses.
+    pub(super) fn find_uses(&mut self) {
+        if self.filtering().is_none() {
+            return;
+        }
+        let items = self.items.iter().take(self.count);
+        for (uses, item) in self.uses.iter_mut().zip(items) {
+            *uses = item.as_ref().map(Uses::of).unwrap_or_default();
+        }
+    }
+
+    fn filtering(&self) -> Option<Filter> {
+        self.config.noting.and_then(|noting| noting.filter)
+    }
+
+    /// For the reference of instruction `at` whose address has these words: a register for it, and, if it needs one, another.
+    /// `flags`: RAX has the flags.
+    pub(super) fn lend(
+        &mut self,
+        at: usize,
+        words: &Words,
+        (flags, two): (bool, bool),
+    ) -> (u8, u8) {
+        let Some(filter) = self.filtering() else {
+            return (0, 0);
+        };
+        let mut registers = [0; LENT];
+        for (slot, register) in (0..).zip(&mut registers).take(if two { 2 } else { 1 }) {
+            if flags && self.lent(slot) == Some(RAX) {
+                self.come_back(slot);
+            }
+            *register = match self.lent(slot) {
+                Some(register) => register,
+                None => {
+                    let register = self.longest(at, words, flags);
+                    let here = self.hot.here();
+                    self.hot.store_gs(filter.lent + 8 * slot as u32, register);
+                    let guest = record::LENT | record::slot(slot) | register;
+                    self.record(here, guest);
+                    if let Some(place) = self.lent.get_mut(slot) {
+                        *place = Some(register);
+                    }
+                    register
+                }
+            };
+        }
+        (registers[0], registers[1])
+    }
+
+    /// What is lent already.
+    pub(super) fn lent(&self, slot: usize) -> Option<u8> {
+        self.lent.get(slot).copied().flatten()
+    }
+
+    /// The register that nobody needs for the longest time.
+    fn longest(&self, at: usize, words: &Words, flags: bool) -> u8 {
+        let taken = |register: u8| {
+            let lent = self.lent.contains(&Some(register));
+            lent || flags && register == RAX || words.before().any(|other| other == register)
+        };
+        // In turn: each comes back from memory, and the next block to take it away would wait for that.
+        let turn = self
+            .item(at)
+            .map_or(0, |item| (item.pc ^ (item.pc >> 4)) as usize);
+        let all = (turn..turn + ALL.len()).filter_map(|turn| ALL.get(turn % ALL.len()));
+        let mut best = (0, 1);
+        for &register in all.filter(|register| !taken(**register)) {
+            let rest = self.rest(at, register);
+            if rest > best.0 {
+                best = (rest, register);
+            }
+        }
+        best.1
+    }
+
+    /// For how many instructions nobody needs what a register has, at least 1.
+    fn rest(&self, at: usize, register: u8) -> usize {
+        let bit = 1u16 << register;
+        let all = self.uses.iter().take(self.count).enumerate().skip(at);
+        for (many, (_, uses)) in (1..).zip(all) {
+            // (One that overwrites it is as good as two more.)
+            match uses {
+                uses if (uses.reads | uses.writes) & bit == 0 => {}
+                uses if uses.sets & bit != 0 => return many + 2,
+                _ => return many,
+            }
+        }
+        self.count + 1
+    }
+
+    /// In front of instruction `at`, and behind the look-ups of its references: what it needs comes back.
+    pub(super) fn give_back_for(&mut self, item: &Item, at: usize) {
+        let uses = self.uses.get(at).copied().unwrap_or_default();
+        let needs = match item.insn.kind {
+            Kind::Plain => (uses.reads | uses.writes) & !uses.sets,
+            _ => u16::MAX,
+        };
+        for slot in 0..LENT {
+            if self.lent(slot).is_some_and(|lent| needs >> lent & 1 != 0) {
+                self.come_back(slot);
+            }
+        }
+    }
+
+    /// Behind instruction `at`: what it has overwritten need not come back.
+    pub(super) fn keep_set(&mut self, at: usize) {
+        let sets = self.uses.get(at).copied().unwrap_or_default().sets;
+        for slot in 0..LENT {
+            if self.lent(slot).is_some_and(|lent| sets >> lent & 1 != 0) {
+                let here = self.hot.here();
+                self.is_back(slot, here);
+            }
+        }
+    }
+
+    /// Everything comes back.
+    pub(super) fn give_back(&mut self) {
+        for slot in 0..LENT {
+            self.come_back(slot);
+        }
+    }
+
+    fn come_back(&mut self, slot: usize) {
+        let (Some(register), Some(filter)) = (self.lent(slot), self.filtering()) else {
+            return;
+        };
+        let here = self.hot.here();
+        self.hot.load_gs(filter.lent + 8 * slot as u32, register);
+        self.is_back(slot, here);
+    }
+
+    /// From here on, with code from `here`.
+    fn is_back(&mut self, slot: usize, here: u64) {
+        self.record(here, record::BACK | record::slot(slot));
+        if let Some(place) = self.lent.get_mut(slot) {
+            *place = None;
+        }
+    }
+}
