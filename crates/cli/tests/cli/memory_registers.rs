@@ -1,7 +1,6 @@
 //! `run --memory` and `--model`: registers that look-ups of references borrow are the program's wherever it can see them.
 
-use crate::memory::built;
-use crate::support::{truecount, virtual_pmu};
+use crate::support::{program, truecount};
 
 /// With an address: loads from there, and prints the registers and flags that the fault's handler sees. Without: a loop with
 /// the same registers, and a timer whose handler looks at them there.
@@ -79,11 +78,7 @@ fn prints(command: &mut std::process::Command) -> String {
 
 #[test]
 fn a_handler_sees_the_programs_registers() {
-    if !virtual_pmu() {
-        return;
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let Some(program) = built(directory.path(), PROGRAM, &["-O1"]) else {
+    let Some((_directory, program)) = program(PROGRAM) else {
         return;
     };
     // Nowhere, the kernel's, nothing there; the first load faults, the second, the third, the fourth; none does.
@@ -117,11 +112,7 @@ fn a_handler_sees_the_programs_registers() {
 
 #[test]
 fn a_timers_handler_sees_the_programs_registers() {
-    if !virtual_pmu() {
-        return;
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let Some(program) = built(directory.path(), PROGRAM, &["-O1"]) else {
+    let Some((_directory, program)) = program(PROGRAM) else {
         return;
     };
     for options in [&["--memory"][..], &["--model=cachegrind"], &["--locality"]] {

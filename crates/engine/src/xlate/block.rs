@@ -423,7 +423,6 @@ impl Builder<'_, '_> {
                 Some(Place { through: None, .. }) => {
                     // Whatever was taken over, which may be just what the block takes away: where turns end must not
                     // depend on who came here first.
-                    self.give_back();
                     self.fuel(at, &item);
                     if !total.is_nothing() {
                         let here = self.hot.here();

@@ -30,6 +30,8 @@ impl Builder<'_, '_> {
     /// Looks at the fuel in front of instruction `at`, where flags are dead, of a block that may be a loop's last.
     pub(super) fn fuel(&mut self, at: usize, item: &Item) {
         if self.may_loop(true) {
+            // The block may be left here.
+            self.give_back();
             let here = self.hot.here();
             self.look(at, item, 0);
             self.record(here, 0);
