@@ -22,8 +22,8 @@ unsafe extern "C" {
     fn rt_note_end();
 }
 
-/// Spreads operands' numbers over their places (the golden ratio, signed).
-const SPREAD: i32 = 0x9e37_79b1_u32.cast_signed();
+/// Spreads operands' numbers over their places (the golden ratio): they differ in their low bits, the highest ones choose.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 global_asm!(
     ".pushsection .text",
@@ -113,7 +113,8 @@ global_asm!(
     "3: mov rdx, [rbx+{record}]",
     "movabs rdi, {lies}",
     "or rdx, rdi", // as `Record::lies`
-    "imul rdi, rdx, {spread}",
+    "movabs rdi, {spread}",
+    "imul rdi, rdx",
     "shr rdi, 64-{lies_bits}",
     "shl edi, 5",
     "add edi, {table}",
@@ -346,8 +347,7 @@ pub fn byte(at: u64) -> &'static AtomicU8 {
 
 /// Where an operand's [`Lies`] may be.
 pub fn lies_of(context: &Context, record: u64) -> [u64; 2] {
-    let spread = i64::from(SPREAD).cast_unsigned();
-    let number = record.wrapping_mul(spread) >> (64 - LIES_BITS);
+    let number = record.wrapping_mul(SPREAD) >> (64 - LIES_BITS);
     [number, number ^ 1].map(|number| context.this + AT + number * size_of::<Lies>() as u64)
 }
 

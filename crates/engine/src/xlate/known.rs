@@ -324,7 +324,7 @@ pub struct Literal {
     pub again: i32,
     /// The block's counter, in the thread's region.
     pub counter: u32,
-    /// Bytes that are referenced, a power of two up to 32; without a record: words that were noted just now.
+    /// Bytes that are referenced, a power of two up to 64; without a record: words that were noted just now.
     pub size: u8,
     /// See [`Simple::bits`].
     pub bits: u8,

@@ -4,7 +4,7 @@
 
 use super::insn::{Insn, prefix};
 
-/// Bytes of the memory operand in `ModRM`: a power of two up to 32, and all of them are referenced whatever a mask or
+/// Bytes of the memory operand in `ModRM`: a power of two up to 64, and all of them are referenced whatever a mask or
 /// another register says. `None`: not known here.
 pub fn operand_size(insn: &Insn, code: &[u8]) -> Option<u8> {
     if !insn.has_memory_operand() || !insn.is_load() && !insn.is_store() {
@@ -16,7 +16,20 @@ pub fn operand_size(insn: &Insn, code: &[u8]) -> Option<u8> {
         2 => three_bytes_38(insn),
         3 => three_bytes_3a(insn),
         4 => vex(insn, code),
+        5 => vex_38(insn, code),
+        6 => vex_3a(insn, code),
+        7..=9 => evex(insn, code),
         _ => None,
+    }
+}
+
+/// What a displacement of a byte is multiplied by.
+///
+/// In EVEX it is the operand's size, whatever its tuple (SDM volume 2, 2.7.5), where nothing is broadcast: those have no size here.
+pub fn displacement_factor(insn: &Insn, size: u8) -> i32 {
+    match insn.space {
+        7..=11 => size.into(),
+        _ => 1,
     }
 }
 
@@ -176,31 +189,161 @@ fn three_bytes_3a(insn: &Insn) -> Option<u8> {
     })
 }
 
+/// The last byte of a prefix in front of the opcode.
+fn payload(insn: &Insn, code: &[u8], back: usize) -> Option<u8> {
+    let at = usize::from(insn.opcode_at).checked_sub(back)?;
+    code.get(at).copied()
+}
+
+/// The prefix and the bytes of a vector, by L and pp of VEX.
+fn vex_form(insn: &Insn, code: &[u8]) -> Option<(u8, u8)> {
+    let last = payload(insn, code, 1)?;
+    Some((last & 3, if last & 4 == 0 { 16 } else { 32 }))
+}
+
 fn vex(insn: &Insn, code: &[u8]) -> Option<u8> {
-    // The last byte of VEX: L and pp.
-    let last = usize::from(insn.opcode_at).checked_sub(1);
-    let last = last.and_then(|at| code.get(at)).copied()?;
-    let long = if last & 4 == 0 { 16 } else { 32 };
-    let (none, p66, f3, f2) = (last & 3 == 0, last & 3 == 1, last & 3 == 2, last & 3 == 3);
-    Some(match insn.opcode {
-        0x10 | 0x11 | 0x51 | 0x58 | 0x59 | 0x5c..=0x5f => match last & 3 {
-            2 => 4,
-            3 => 8,
+    let (pp, long) = vex_form(insn, code)?;
+    vector_moves(insn.opcode, pp, long).or(match insn.opcode {
+        0x7e if pp == F3 => Some(8),
+        0xd6 if pp == P66 => Some(8),
+        0xf0 if pp == F2 => Some(long),
+        _ => None,
+    })
+}
+
+// As VEX and EVEX have them.
+const NONE: u8 = 0;
+const P66: u8 = 1;
+const F3: u8 = 2;
+const F2: u8 = 3;
+
+/// What VEX and EVEX have in common in the map of 0F.
+fn vector_moves(opcode: u8, pp: u8, long: u8) -> Option<u8> {
+    let packed = pp == NONE || pp == P66;
+    Some(match opcode {
+        0x10 | 0x11 | 0x51 | 0x58 | 0x59 | 0x5c..=0x5f => match pp {
+            F3 => 4,
+            F2 => 8,
             _ => long,
         },
-        0x28 | 0x29 | 0x54..=0x57 | 0x14 | 0x15 | 0xc6 if none || p66 => long,
-        0x2e | 0x2f if none => 4,
-        0x2e | 0x2f if p66 => 8,
-        0x6f | 0x7f if p66 || f3 => long,
-        0x7e if f3 => 8,
-        0xd6 if p66 => 8,
-        0x60..=0x6d | 0x74..=0x76 if p66 => long,
+        0x28 | 0x29 | 0x54..=0x57 | 0x14 | 0x15 | 0xc6 if packed => long,
+        0x2e | 0x2f if pp == NONE => 4,
+        0x2e | 0x2f if pp == P66 => 8,
+        0x6f | 0x7f if pp == P66 || pp == F3 => long,
+        0x60..=0x6d | 0x74..=0x76 if pp == P66 => long,
         0xd4 | 0xd5 | 0xd8..=0xe0 | 0xe3..=0xe5 | 0xe7..=0xef | 0xf4..=0xf6 | 0xf8..=0xfe
-            if p66 =>
+            if pp == P66 =>
         {
             long
         }
-        0xf0 if f2 => long,
         _ => return None,
     })
+}
+
+/// Of the maps of 0F38 of VEX and EVEX, with 66.
+fn vector_38(insn: &Insn, long: u8) -> Option<u8> {
+    let by_width = if insn.rex & 8 != 0 { 8 } else { 4 };
+    Some(match insn.opcode {
+        0x00 | 0x04 | 0x0b | 0x1c..=0x1e | 0x28..=0x2a | 0x37..=0x40 | 0x45..=0x47 => long,
+        // Extensions, by what they make longer.
+        0x20 | 0x23 | 0x25 | 0x30 | 0x33 | 0x35 => long / 2,
+        0x21 | 0x24 | 0x31 | 0x34 => long / 4,
+        0x22 | 0x32 => long / 8,
+        0x18 | 0x58 => 4,
+        0x59 => 8,
+        0x78 => 1,
+        0x79 => 2,
+        // Multiplications and additions at once: of vectors, and of one element.
+        0x96..=0x98 | 0x9a | 0x9c | 0x9e | 0xa6..=0xa8 | 0xaa | 0xac | 0xae => long,
+        0xb6..=0xb8 | 0xba | 0xbc | 0xbe => long,
+        0x99 | 0x9b | 0x9d | 0x9f | 0xa9 | 0xab | 0xad | 0xaf => by_width,
+        0xb9 | 0xbb | 0xbd | 0xbf => by_width,
+        _ => return None,
+    })
+}
+
+fn vex_38(insn: &Insn, code: &[u8]) -> Option<u8> {
+    let (pp, long) = vex_form(insn, code)?;
+    match insn.opcode {
+        // andn, bzhi, bextr, shlx, sarx, shrx, mulx, pdep, pext
+        0xf2 if pp == NONE => Some(four_or_eight(insn)),
+        0xf5 if pp != P66 => Some(four_or_eight(insn)),
+        0xf6 if pp == F2 => Some(four_or_eight(insn)),
+        0xf7 => Some(four_or_eight(insn)),
+        0x01..=0x03 | 0x05..=0x0a | 0x41 | 0xdb if pp == P66 => Some(long),
+        0x17 | 0x36 | 0x16 if pp == P66 => Some(long),
+        0x19 if pp == P66 => Some(8),
+        0x1a | 0x5a if pp == P66 => Some(16),
+        _ if pp == P66 => vector_38(insn, long),
+        _ => None,
+    }
+}
+
+/// Of the maps of 0F3A of VEX and EVEX, with 66.
+fn vector_3a(insn: &Insn, long: u8) -> Option<u8> {
+    Some(match insn.opcode {
+        0x08 | 0x09 | 0x0f => long,
+        0x0a => 4,
+        0x0b => 8,
+        // Halves: put in, taken out.
+        0x18 | 0x19 | 0x38 | 0x39 => 16,
+        _ => return None,
+    })
+}
+
+fn vex_3a(insn: &Insn, code: &[u8]) -> Option<u8> {
+    let (pp, long) = vex_form(insn, code)?;
+    match insn.opcode {
+        // rorx
+        0xf0 if pp == F2 => Some(four_or_eight(insn)),
+        _ if pp != P66 => None,
+        0x00..=0x02 | 0x04..=0x06 | 0x0c..=0x0e | 0x42 | 0x44 | 0x46 => Some(long),
+        0x60..=0x63 => Some(16),
+        _ => vector_3a(insn, long),
+    }
+}
+
+/// With no mask, and nothing broadcast.
+fn evex(insn: &Insn, code: &[u8]) -> Option<u8> {
+    let (middle, last) = (payload(insn, code, 2)?, payload(insn, code, 1)?);
+    let (pp, masked, broadcast) = (middle & 3, last & 7 != 0, last & 16 != 0);
+    let long = match last >> 5 & 3 {
+        0 => 16,
+        1 => 32,
+        2 => 64,
+        _ => return None,
+    };
+    if masked || broadcast {
+        return None;
+    }
+    match insn.space {
+        7 => vector_moves(insn.opcode, pp, long).or(match insn.opcode {
+            0x6f | 0x7f if pp == F2 => Some(long),
+            0x6e if pp == P66 => Some(four_or_eight(insn)),
+            0x7e if pp == P66 => Some(four_or_eight(insn)),
+            0x7e if pp == F3 => Some(8),
+            0xd6 if pp == P66 => Some(8),
+            0x2b if pp == NONE || pp == P66 => Some(long),
+            _ => None,
+        }),
+        8 => match insn.opcode {
+            // vptestm, vptestnm
+            0x26 | 0x27 if pp == P66 || pp == F3 => Some(long),
+            0x16 | 0x1f | 0x36 | 0x64..=0x66 | 0x75..=0x77 | 0x7d..=0x7f | 0x8d if pp == P66 => {
+                Some(long)
+            }
+            0x10..=0x12 | 0x14 | 0x15 if pp == P66 => Some(long),
+            0x19 if pp == P66 => Some(8),
+            0x1a | 0x5a if pp == P66 => Some(16),
+            0x1b | 0x5b if pp == P66 => Some(32),
+            _ if pp == P66 => vector_38(insn, long),
+            _ => None,
+        },
+        _ if pp != P66 => None,
+        _ => match insn.opcode {
+            0x03 | 0x1e | 0x1f | 0x23 | 0x25 | 0x3e | 0x3f | 0x43 => Some(long),
+            0x1a | 0x1b | 0x3a | 0x3b => Some(32),
+            _ => vector_3a(insn, long),
+        },
+    }
 }

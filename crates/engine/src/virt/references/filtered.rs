@@ -301,6 +301,7 @@ mod tests {
     use super::*;
     use crate::xlate::decode::decode;
     use crate::xlate::known::{At, simple};
+    use crate::xlate::operand_size::displacement_factor;
 
     /// Every encoding whose references the translator looks up has just these, and no others; as iced-x86 says.
     #[test]
@@ -343,12 +344,15 @@ mod tests {
                     (two.size, two.stack),
                     "{own:02x?}"
                 );
-                if let At::Stack(away) = one.at {
-                    assert_eq!(
-                        form.displacement,
-                        i64::from(away).cast_unsigned(),
-                        "{own:02x?}"
-                    );
+                let away = match one.at {
+                    At::Stack(away) => Some(i64::from(away)),
+                    At::Operand if insn.modrm >> 6 == 1 && !two.stack => {
+                        Some(8 * i64::from(displacement_factor(&insn, one.size)))
+                    }
+                    _ => None,
+                };
+                if let Some(away) = away {
+                    assert_eq!(form.displacement, away.cast_unsigned(), "{own:02x?}");
                 }
             }
             seen += 1;
@@ -381,9 +385,22 @@ mod tests {
                     }
                 }
                 for (map, last) in (1..4u8).flat_map(|map| (0..8u8).map(move |last| (map, last))) {
-                    let mut bytes = vec![0xc4, 0xe0 | map, 0x78 | last, opcode];
-                    bytes.extend(&modrm);
-                    check(&bytes);
+                    for wide in [0, 0x80] {
+                        let mut bytes = vec![0xc4, 0xe0 | map, 0x78 | wide | last, opcode];
+                        bytes.extend(&modrm);
+                        check(&bytes);
+                    }
+                }
+                for (map, pp) in (1..4u8).flat_map(|map| (0..4u8).map(move |pp| (map, pp))) {
+                    // Length, broadcast, mask.
+                    for last in [0, 0x20, 0x40, 0x60, 0x10, 1, 0x41, 0x50, 0xc2] {
+                        for wide in [0, 0x80] {
+                            let mut bytes =
+                                vec![0x62, 0xf0 | map, 0x7c | wide | pp, 8 | last, opcode];
+                            bytes.extend(&modrm);
+                            check(&bytes);
+                        }
+                    }
                 }
             }
         }

@@ -8,6 +8,7 @@ use crate::xlate::decode::prefix;
 use crate::xlate::emit::{Buffer, RAX, reaches};
 use crate::xlate::known::{At, Does, Filter, Literal, Record, Shadow, Simple, simple};
 use crate::xlate::levels::{LINE_BITS, Recent};
+use crate::xlate::operand_size::displacement_factor;
 use crate::xlate::recent::{self, SLOTS, TABLE};
 use crate::xlate::references::{Noting, Words};
 use core::mem::offset_of;
@@ -287,9 +288,20 @@ impl Builder<'_, '_> {
             return self.ask_byte(address, bits, cold);
         }
         let bytes = u32::from(one.size / 8).max(1);
-        let each = (0..bytes).fold(0, |all, at| all | u32::from(bits) << (8 * at));
+        let each = (0..bytes.min(4)).fold(0, |all, at| all | u32::from(bits) << (8 * at));
         self.load_shadow(address, bytes);
         self.ask_bits(address, each, cold);
+        if bytes > 4 {
+            self.ask_upper_bits(address, each, cold);
+        }
+    }
+
+    /// [`ask_bits`](Self::ask_bits) of the upper half of a register, which is spoilt.
+    pub(super) fn ask_upper_bits(&mut self, register: u8, bits: u32, cold: u64) {
+        // shr register, 32
+        self.hot
+            .put(&[0x48 | register >> 3, 0xc1, 0xe8 | register & 7, 32]);
+        self.ask_bits(register, bits, cold);
     }
 
     /// What is not in so many bytes of the shadow, where `address` leads, in its place.
@@ -433,12 +445,25 @@ fn load_address(code: &mut Buffer<'_>, item: &Item, one: &Simple, (to, by): (u8,
                     code.mov_imm(to, item.operand());
                 }
             } else {
-                code.put(&[wide | insn.rex & 3, 0x8d, insn.modrm & 0xc7 | low << 3]);
                 // Not what is behind the displacement.
                 let rest = item
                     .code()
-                    .get(usize::from(insn.modrm_at) + 1..usize::from(insn.imm_at));
-                code.put(rest.unwrap_or(&[]));
+                    .get(usize::from(insn.modrm_at) + 1..usize::from(insn.imm_at))
+                    .unwrap_or(&[]);
+                let factor = displacement_factor(insn, one.size);
+                let (modrm, rex) = (insn.modrm & 0xc7 | low << 3, wide | insn.rex & 3);
+                match rest.split_last() {
+                    // A byte that means a multiple: it is said in four.
+                    Some((&byte, sib)) if factor != 1 && insn.modrm >> 6 == 1 => {
+                        code.put(&[rex, 0x8d, modrm ^ 0xc0]);
+                        code.put(sib);
+                        code.put(&(factor * i32::from(byte as i8)).to_le_bytes());
+                    }
+                    _ => {
+                        code.put(&[rex, 0x8d, modrm]);
+                        code.put(rest);
+                    }
+                }
             }
             if insn.has(prefix::FS) {
                 // rdfsbase by; lea to, [to+by]

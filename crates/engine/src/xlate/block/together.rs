@@ -9,6 +9,7 @@ use super::operand::Operand;
 use super::{Builder, MAX_INSNS};
 use crate::xlate::decode::{Insn, Kind, prefix};
 use crate::xlate::known::{At, Filter, GROUPS, Shadow, Simple, simple};
+use crate::xlate::operand_size::displacement_factor;
 
 /// Most that are looked for.
 const FOUND: usize = 24;
@@ -193,10 +194,7 @@ impl Builder<'_, '_> {
         self.load_shadow(address, eights as u32);
         self.ask_bits(address, low, cold);
         if high != 0 {
-            // shr address, 32
-            let rex = 0x48 | address >> 3;
-            self.hot.put(&[rex, 0xc1, 0xe8 | address & 7, 32]);
-            self.ask_bits(address, high, cold);
+            self.ask_upper_bits(address, high, cold);
         }
     }
 
@@ -321,7 +319,8 @@ impl Reference {
                     return None;
                 }
                 let Operand { base, index } = Operand::of(insn, item.code());
-                return Self::from(one, Base { base: base?, index }, displacement(item)?, stack);
+                let away = displacement(item, one.size)?;
+                return Self::from(one, Base { base: base?, index }, away, stack);
             }
         };
         Self::from(one, Base { base, index: None }, away, stack)
@@ -340,13 +339,16 @@ impl Reference {
 }
 
 /// The displacement of an operand with a base.
-fn displacement(item: &Item) -> Option<i32> {
+fn displacement(item: &Item, size: u8) -> Option<i32> {
     let insn = &item.insn;
     let sib = usize::from(insn.modrm & 7 == 4);
     let rest = item.code().get(usize::from(insn.modrm_at) + 1 + sib..)?;
     match insn.modrm >> 6 {
         0 => Some(0),
-        1 => rest.first().map(|&byte| i32::from(byte as i8)),
+        1 => {
+            let factor = displacement_factor(insn, size);
+            rest.first().map(|&byte| factor * i32::from(byte as i8))
+        }
         2 => rest.first_chunk().map(|bytes| i32::from_le_bytes(*bytes)),
         _ => None,
     }

@@ -5,6 +5,7 @@
 use super::Item;
 use super::operand::Operand;
 use crate::xlate::decode::{Insn, Kind, prefix};
+use crate::xlate::operand_size::operand_size;
 
 /// Registers, a bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +75,9 @@ impl Uses {
             0 => one_byte(insn),
             1 => two_bytes(insn),
             4 => vex(insn),
+            // (Of those whose operand's size is known here, no other one uses a register beside its address.)
+            5..=9 if insn.modrm < 0xc0 && size_of_vector(insn, item.code()) => Self::NONE,
+            7..=9 => evex(insn),
             _ => Self::ALL,
         };
         let reads = own.reads | address;
@@ -205,7 +209,26 @@ fn vex(insn: &Insn) -> Uses {
     match insn.opcode {
         0x50 | 0xd7 => Uses::changes(0, reg(insn)),
         0x2a | 0x6e => Uses::reads(low(insn)),
+        // vzeroupper; masks: kand and others, kmov, kortest, ktest
+        0x77 | 0x41..=0x4b | 0x90 | 0x91 | 0x98 | 0x99 => Uses::NONE,
+        0x92 => Uses::reads(low(insn)),
+        0x93 => Uses::changes(0, reg(insn)),
         opcode => vectors(opcode),
+    }
+}
+
+/// Whether an operand in memory is a vector's (and not a text's, whose length is in registers: vpcmpestri and others).
+fn size_of_vector(insn: &Insn, code: &[u8]) -> bool {
+    let is_text = insn.space == 6 && matches!(insn.opcode, 0x60..=0x63);
+    !is_text && operand_size(insn, code).is_some_and(|size| size >= 16)
+}
+
+fn evex(insn: &Insn) -> Uses {
+    match (insn.space, insn.opcode) {
+        (7, opcode) => vectors(opcode),
+        // vptestm, vptestnm; vpcmp, vpternlog
+        (8, 0x26 | 0x27) | (9, 0x1e | 0x1f | 0x25 | 0x3e | 0x3f) => Uses::NONE,
+        _ => Uses::ALL,
     }
 }
 
