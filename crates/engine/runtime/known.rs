@@ -2,15 +2,14 @@
 //! what is new: they enter it. Every register stays as it is. A signal that finds a thread here is stepped on to the end
 //! of the instruction.
 
-use crate::block::Block;
 use crate::entry::address;
 use crate::layout::{Context, REGION, RING, option};
+use crate::masked;
 use crate::slots;
-use crate::xlate::decode::{MAX_LEN, decode};
 use crate::xlate::known::{
-    AT, Filter, Is, LIES_BITS, Lies, Literal, Made, PAGE_BITS, Record, SHADOW, Shadow, simple,
+    AT, Filter, LIES_BITS, Lies, Literal, Made, PAGE_BITS, Record, SHADOW, Shadow,
 };
-use crate::xlate::references::{APART, CHUNK, CHUNKS, Words};
+use crate::xlate::references::{APART, CHUNK};
 use core::arch::global_asm;
 use core::mem::{offset_of, size_of};
 use core::ops::Range;
@@ -307,6 +306,7 @@ pub fn prepare(context: &mut Context) {
     let known = &mut context.noted.known;
     known.vector_note = address(rt_note);
     known.vector_room = address(rt_room);
+    known.vector_masked = masked::routine();
     known.shadow = BASE.load(Relaxed);
     known.pages = PAGES.load(Relaxed);
 }
@@ -329,6 +329,8 @@ pub fn filter() -> Option<Filter> {
         recent: None,
         vector_note: offset_of!(Context, noted.known.vector_note) as u32,
         vector_room: offset_of!(Context, noted.known.vector_room) as u32,
+        vector_masked: offset_of!(Context, noted.known.vector_masked) as u32,
+        mask: offset_of!(Context, noted.known.chosen) as u32,
         reads_fs: options & option::READS_FS != 0,
     })
 }
@@ -373,128 +375,7 @@ pub fn pc_of(context: &Context, record: Record) -> Option<u64> {
 pub fn description(context: &Context, record: Record) -> Option<u64> {
     let offset = record.described(context.noted.base) * 8;
     let slot = offset.checked_div(REGION)? as u32;
-    // (Slot 0 has none.)
-    (slot != 0).then(|| slots::context_at(slot) + offset % REGION)
-}
-
-/// The words of instruction `done` of a block, if they are noted, and not its references.
-fn words_of(block: &Block, done: u16) -> Option<Words> {
-    let reads_fs = slots::header().options & option::READS_FS != 0;
-    let mut pc = block.pc;
-    for number in 0..=done {
-        let mut bytes = [0u8; MAX_LEN];
-        let all = pc..block.pc + u64::from(block.guest_len);
-        for (to, from) in bytes.iter_mut().zip(all) {
-            // SAFETY: a block's bytes; it is being executed.
-            *to = unsafe { *(from as *const u8) };
-        }
-        let insn = decode(&bytes).ok()?;
-        if number == done {
-            let words = Words::of(&insn, &bytes);
-            let references = insn.is_load() || insn.is_store();
-            let noted = references && simple(&insn, &bytes, reads_fs).is_none();
-            return noted.then_some(words);
-        }
-        pc += u64::from(insn.len);
-    }
-    None
-}
-
-/// Instruction `done` of `block` was noted and not executed: what was noted is cancelled. `registers`: those of the
-/// instruction, if it is one that repeats and may have been interrupted in its middle. Whether its words are noted, and
-/// not its references.
-pub fn unfinished(
-    context: &Context,
-    block: &Block,
-    done: u16,
-    registers: Option<&[u64; 16]>,
-) -> bool {
-    // Marks may have been written since.
-    let marks = match context.noted.marked == context.noted.position {
-        true => context.noted.marks,
-        false => 0,
-    };
-    let this = context.this;
-    let mut end = context.noted.position.wrapping_sub(marks);
-    let is_ours = |record: Record| {
-        pc_of(context, record) == Some(block.pc) && record.number() == usize::from(done)
-    };
-    let start = context.noted.filled.load(Relaxed) % CHUNKS * CHUNK + APART;
-    if let Some(words) = words_of(block, done) {
-        // An instruction's record: nothing else of this thread's is behind it.
-        let long = words.len() as u32 + 1;
-        if end < start + long {
-            return true;
-        }
-        let head = word(context, end - long);
-        // SAFETY: words of the thread's ring.
-        let record = Record(unsafe { head.read() });
-        if !is_ours(record) || record.is() != Some(Is::Instruction(words.len())) {
-            return true;
-        }
-        let repeats = words.after().next().is_some_and(|register| register < 16);
-        let flag = match registers.filter(|_| repeats) {
-            Some(registers) => {
-                let first = end - words.after().count() as u32;
-                for (place, register) in (first..).zip(words.after()) {
-                    let value = registers.get(usize::from(register)).copied().unwrap_or(0);
-                    // SAFETY: words of that record.
-                    unsafe { word(context, place).write(value) };
-                }
-                Record::INTERRUPTED
-            }
-            None => Record::CANCELLED,
-        };
-        // SAFETY: as above.
-        unsafe { head.write(record.0 | flag) };
-        return true;
-    }
-    // Its references: those that were entered by this execution of the block.
-    let counter = block.executions(context);
-    let known = &context.noted.known;
-    if counter != known.seen {
-        return false;
-    }
-    for back in 1..=known.since.min(2) {
-        let place = (known.since - back) as usize % 2;
-        let Some(made) = known.made.get(place) else {
-            return false;
-        };
-        let record = made.record.load(Relaxed);
-        if record == 0 || !is_ours(Record(record)) {
-            return false;
-        }
-        made.record.store(0, Relaxed);
-        if made.many == 0 {
-            // It is in the ring.
-            if end < start + 2 {
-                return false;
-            }
-            let head = (this + RING + u64::from(end - 2) * 8) as *mut u64;
-            // SAFETY: words of the thread's ring.
-            unsafe { head.write(head.read() | Record::CANCELLED) };
-            end -= 2;
-            continue;
-        }
-        take_back(this, made);
-    }
-    false
-}
-
-/// What was entered was not done.
-fn take_back(region: u64, made: &Made) {
-    let before = made.before.iter().flat_map(|word| word.to_le_bytes());
-    for (at, before) in (made.at..made.at + u64::from(made.many)).zip(before) {
-        byte(at).fetch_and(!(made.bits as u8 & !before), AcqRel);
-    }
-    if made.lies != 0 {
-        // SAFETY: in the thread's own table, and still this operand's.
-        let lies = unsafe { &mut *((region + u64::from(made.lies)) as *mut Lies) };
-        let take = |from: &mut u64, bit: u32| {
-            *from = from.wrapping_sub(u64::from(made.counted >> bit & 1));
-        };
-        take(&mut lies.unaligned, 0);
-        take(&mut lies.line_splits, 1);
-        take(&mut lies.page_splits, 2);
-    }
+    // (Slot 0 has none, and what is no record may name any.)
+    let known = 1..slots::header().next_slot.load(Relaxed);
+    known.contains(&slot).then(|| slots::context_at(slot) + offset % REGION)
 }

@@ -16,6 +16,7 @@ use crate::xlate::block::record;
 use crate::xlate::block::{far_register, implied_base};
 use crate::xlate::decode::{Kind, MAX_LEN, decode};
 use crate::xlate::emit::{RAX, SCRATCH};
+use crate::unfinished;
 use crate::xlate::known::LENT;
 
 /// Where a signal found a thread.
@@ -188,7 +189,7 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
             if known::on() && noted && context.probing == 0 {
                 let registers = frame.registers();
                 let registers = (length != 0).then_some(&registers);
-                let unfinished = known::unfinished(context, &block, done, registers);
+                let unfinished = unfinished::cancel(context, &block, done, registers);
                 // (A prediction that was right is not in the ring.)
                 if branched && predictor::on() && is_conditional(pages, pc) {
                     branched = predictor::take_back(context, pc);

@@ -108,6 +108,7 @@ mod locate;
 mod lock;
 mod machine;
 mod made_files;
+mod masked;
 mod memory_calls;
 mod memory_limits;
 mod memory_locks;
@@ -143,6 +144,7 @@ mod thread_context;
 mod threads;
 mod totals;
 mod turns;
+mod unfinished;
 mod unfollowed;
 mod write_execute;
 

@@ -4,6 +4,7 @@ use crate::call_routines;
 use crate::check;
 use crate::known;
 use crate::layout::{ARENA_BASE, LOW_BYTES, RUNTIME_BASE, TOTALS_BASE};
+use crate::masked;
 use crate::recent;
 use crate::sys;
 use crate::syscall_table as nr;
@@ -149,6 +150,7 @@ pub fn in_code(address: u64) -> bool {
         || call_routines::range().contains(&address)
         || known::range().contains(&address)
         || recent::range().contains(&address)
+        || masked::range().contains(&address)
 }
 
 /// Whether a range touches memory of the engine.

@@ -184,7 +184,15 @@ pub fn forget_all(context: &mut Context) {
 /// No line of data that the instruction of a literal is about to reference is known from here on; what was is told.
 pub fn forget_for(context: &mut Context, literal: &Literal) {
     let mask = mask(context, false);
-    let Some(referenced) = strings::of(context, literal) else {
+    let referenced = match Record(literal.record).is() {
+        Some(Is::Masked(_)) => {
+            let first = context.noted.known.address;
+            let last = first.saturating_add(u64::from(literal.size.max(1)) - 1);
+            Some([Some((first, last)), None])
+        }
+        _ => strings::of(context, literal),
+    };
+    let Some(referenced) = referenced else {
         forget(context, false, 0..=mask);
         context.noted.known.any = 0;
         return;

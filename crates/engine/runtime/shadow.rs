@@ -205,7 +205,7 @@ fn make_room(context: &mut Context, literal: &Literal) {
     let read = |at: u64| unsafe { *(at as *const Lies) };
     let is_others = |at| !matches!(read(at).record, known if known == 0 || known == record);
     if is_others(home) && is_others(other) {
-        // (What was counted last may have to be taken back: see `known::unfinished`.)
+        // (What was counted last may have to be taken back: see `unfinished`.)
         let last = context.this + u64::from(known::counted_last(context));
         let place = if home == last { other } else { home };
         say_lies(context, read(place));

@@ -14,6 +14,7 @@ mod filter;
 mod gs;
 mod item;
 mod lend;
+mod masked;
 mod model;
 mod operand;
 mod place;

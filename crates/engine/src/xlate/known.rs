@@ -18,16 +18,15 @@
 //! | record | words |
 //! |---|---|
 //! | a reference, where there is no shadow | [`Record`]; the address |
+//! | elements of an operand that a mask chooses (`xlate::masked`) | [`Record`]; the operand's address; the mask |
 //! | how references of an operand lie | [`Record`]; three counts |
 //! | an instruction whose references are worked out from its registers | [`Record`]; the words of `Words::of` |
 //! | marks | as without the shadow |
 //!
 //! `core` only.
 
-use super::block::Operand;
-use super::insn::{Insn, Kind, prefix};
 use super::levels::{Model, Recent};
-use super::operand_size::operand_size;
+pub use super::simple::{At, Does, Simple, simple};
 use core::sync::atomic::AtomicU64;
 
 /// What was done with eight bytes of memory: bits of their shadow.
@@ -107,107 +106,6 @@ pub struct Lies {
     pub page_splits: u64,
 }
 
-/// What is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Does {
-    /// Read.
-    Load,
-    /// Written.
-    Store,
-    /// Both.
-    Modify,
-}
-
-/// A reference's address and size, as the instruction says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Simple {
-    /// Where.
-    pub at: At,
-    /// Bytes.
-    pub size: u8,
-    /// What is done.
-    pub does: Does,
-    /// The stack pointer leads there.
-    pub stack: bool,
-}
-
-impl Simple {
-    /// What it does: see [`did`].
-    pub const fn bits(&self) -> u8 {
-        let bits = match self.does {
-            Does::Load => did::LOADED,
-            Does::Store => did::STORED,
-            Does::Modify => did::LOADED | did::STORED,
-        };
-        if self.stack { bits << 2 } else { bits }
-    }
-}
-
-/// Where a reference is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
-    /// At the operand in `ModRM`.
-    Operand,
-    /// So far from the stack pointer.
-    Stack(i8),
-    /// At RBP (`leave`).
-    Frame,
-}
-
-/// The references of an instruction in order, if they are no others: not repeated, nothing chosen by a mask, no address
-/// that does not follow from its registers.
-pub fn simple(insn: &Insn, code: &[u8], reads_fs: bool) -> Option<[Option<Simple>; 2]> {
-    if insn.has(prefix::ADDRSIZE | prefix::GS) || insn.has(prefix::FS) && !reads_fs {
-        return None;
-    }
-    let stack = |away, does| Simple {
-        at: At::Stack(away),
-        size: 8,
-        does,
-        stack: true,
-    };
-    let implied = match (insn.space, insn.opcode) {
-        _ if insn.has(prefix::OPSIZE) => None,
-        (0, 0x50..=0x57 | 0x68 | 0x6a | 0x9c | 0xe8) => Some(stack(-8, Does::Store)),
-        (0, 0x58..=0x5f | 0x9d | 0xc2 | 0xc3) => Some(stack(0, Does::Load)),
-        (0, 0xc9) => Some(Simple {
-            at: At::Frame,
-            stack: false,
-            ..stack(0, Does::Load)
-        }),
-        (0, 0xff) if insn.kind == Kind::CallInd || insn.modrm >> 3 & 7 == 6 => {
-            Some(stack(-8, Does::Store))
-        }
-        _ => None,
-    };
-    if !insn.has_memory_operand() {
-        return Some([Some(implied?), None]);
-    }
-    let size = operand_size(insn, code)?;
-    let does = match (insn.is_load(), insn.is_store()) {
-        _ if implied.is_some() => Does::Load,
-        (true, true) => Does::Modify,
-        (false, true) => Does::Store,
-        _ => Does::Load,
-    };
-    let operand = Operand::of(insn, code);
-    // Three words make its address: who reads the ring has a form for two.
-    if insn.has(prefix::FS) && operand.base.is_some() && operand.index.is_some() {
-        return None;
-    }
-    // The bit may lie in another word.
-    if insn.space == 1 && matches!(insn.opcode, 0xa3 | 0xab | 0xb3 | 0xbb) {
-        return None;
-    }
-    let first = Simple {
-        at: At::Operand,
-        size,
-        does,
-        stack: operand.base == Some(4),
-    };
-    Some([Some(first), implied])
-}
-
 /// The first word of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record(pub u64);
@@ -217,6 +115,8 @@ pub struct Record(pub u64);
 pub enum Is {
     /// A reference; what it does.
     Reference(Does),
+    /// Elements that a mask chooses; what they do.
+    Masked(Does),
     /// How references lie: of an operand that does this.
     Lies(Does),
     /// An instruction with so many words.
@@ -239,6 +139,10 @@ impl Record {
     const REFERENCE: u64 = 1 << 60;
     const INSTRUCTION: u64 = 2 << 60;
     const LIES: u64 = 3 << 60;
+    /// In a reference's: a mask chooses elements …
+    const CHOSEN: u64 = 1 << 56;
+    /// … and the first level of a model has all that they are in.
+    pub const IN_PLACE: u64 = 1 << 57;
     /// In where a block is described, as records and the log say it: what is below is an offset in the totals file. Without it,
     /// it is one from [`Ring::base`](super::references::Ring::base) on: so code that is kept for other runs names its
     /// descriptions. (Above all offsets in words, and below the number of a conditional branch.)
@@ -256,6 +160,11 @@ impl Record {
                 | (number as u64) << Self::NUMBER
                 | (does as u64) << Self::COUNT,
         )
+    }
+
+    /// For elements that a mask chooses.
+    pub fn masked(described: u64, number: usize, does: Does) -> Self {
+        Self(Self::reference(described, number, does).0 | Self::CHOSEN)
     }
 
     /// For how such references lie.
@@ -292,6 +201,7 @@ impl Record {
             _ => Does::Modify,
         };
         match self.0 & (3 << 60) {
+            Self::REFERENCE if self.0 & Self::CHOSEN != 0 => Some(Is::Masked(does)),
             Self::REFERENCE => Some(Is::Reference(does)),
             Self::LIES => Some(Is::Lies(does)),
             Self::INSTRUCTION => Some(Is::Instruction(count)),
@@ -305,6 +215,7 @@ impl Record {
         match self.is() {
             Some(Is::Instruction(words)) => words,
             Some(Is::Lies(_)) => 3,
+            Some(Is::Masked(_)) => 2,
             Some(Is::Model(Model::Conditional(_) | Model::Fetch)) => 0,
             Some(Is::Model(Model::Known(known))) => known.lines,
             _ => 1,
@@ -326,7 +237,7 @@ pub struct Literal {
     pub counter: u32,
     /// Bytes that are referenced, a power of two up to 64; without a record: words that were noted just now.
     pub size: u8,
-    /// See [`Simple::bits`].
+    /// See [`Simple::bits`]; where a mask chooses, the binary logarithm of the bytes of an element.
     pub bits: u8,
     /// When it is, by the block's clock (`xlate::recent::TICKS`).
     pub time: u16,
@@ -387,8 +298,12 @@ pub struct Filter {
     pub recent: Option<Recent>,
     /// Entry of the runtime for a reference that is not known …
     pub vector_note: u32,
-    /// … and for an instruction's record, which needs room.
+    /// … and for an instruction's record, which needs room …
     pub vector_room: u32,
+    /// … and for elements that a mask chooses …
+    pub vector_masked: u32,
+    /// … which is here then.
+    pub mask: u32,
     /// The program's FS base can be read.
     pub reads_fs: bool,
 }
@@ -488,6 +403,10 @@ pub struct Known {
     pub came: [super::levels::Came; 2],
     /// More registers on the way.
     pub spill_more: [u64; 8],
+    /// See [`Filter`].
+    pub vector_masked: u64,
+    /// See there: which elements a reference has.
+    pub chosen: u64,
 }
 
 const _: () = assert!(

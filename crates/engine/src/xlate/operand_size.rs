@@ -204,6 +204,7 @@ fn vex_form(insn: &Insn, code: &[u8]) -> Option<(u8, u8)> {
 fn vex(insn: &Insn, code: &[u8]) -> Option<u8> {
     let (pp, long) = vex_form(insn, code)?;
     vector_moves(insn.opcode, pp, long).or(match insn.opcode {
+        0x6e | 0x7e if pp == P66 => Some(four_or_eight(insn)),
         0x7e if pp == F3 => Some(8),
         0xd6 if pp == P66 => Some(8),
         0xf0 if pp == F2 => Some(long),
@@ -303,19 +304,46 @@ fn vex_3a(insn: &Insn, code: &[u8]) -> Option<u8> {
     }
 }
 
-/// With no mask, and nothing broadcast.
-fn evex(insn: &Insn, code: &[u8]) -> Option<u8> {
+/// What EVEX says beside what VEX does.
+pub struct Payload {
+    /// The prefix: none, 66, F3, F2.
+    pub pp: u8,
+    /// Bytes of a vector.
+    pub bytes: u8,
+    /// Something is broadcast, or rounded in a way of its own.
+    pub broadcast: bool,
+    /// The mask's register; 0: none.
+    pub mask: u8,
+}
+
+/// Of an instruction with EVEX.
+pub fn evex_payload(insn: &Insn, code: &[u8]) -> Option<Payload> {
     let (middle, last) = (payload(insn, code, 2)?, payload(insn, code, 1)?);
-    let (pp, masked, broadcast) = (middle & 3, last & 7 != 0, last & 16 != 0);
-    let long = match last >> 5 & 3 {
+    let bytes = match last >> 5 & 3 {
         0 => 16,
         1 => 32,
         2 => 64,
         _ => return None,
     };
-    if masked || broadcast {
+    Some(Payload {
+        pp: middle & 3,
+        bytes,
+        broadcast: last & 16 != 0,
+        mask: last & 7,
+    })
+}
+
+/// With no mask, and nothing broadcast.
+fn evex(insn: &Insn, code: &[u8]) -> Option<u8> {
+    let Payload {
+        pp,
+        bytes: long,
+        broadcast: false,
+        mask: 0,
+    } = evex_payload(insn, code)?
+    else {
         return None;
-    }
+    };
     match insn.space {
         7 => vector_moves(insn.opcode, pp, long).or(match insn.opcode {
             0x6f | 0x7f if pp == F2 => Some(long),

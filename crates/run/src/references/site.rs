@@ -3,6 +3,7 @@
 //! Most of what is counted follows from how often a block was executed. What depends on an address is one step of a
 //! list: where a reference lies, whether its line was touched before, what a model makes of it.
 
+mod masked;
 mod modelled;
 
 pub(super) use modelled::Told;

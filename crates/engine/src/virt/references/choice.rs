@@ -79,6 +79,15 @@ impl Bits {
 }
 
 impl Choice {
+    /// How many elements a mask of AVX-512 chooses from.
+    #[cfg(test)]
+    pub(super) fn masked_elements(&self) -> Option<u8> {
+        match self {
+            Self::Elements(bits) if bits.element == 0 => Some(bits.count),
+            _ => None,
+        }
+    }
+
     /// Calls `f` with what is to be added to the operand's address in front of its segment, bytes of each reference, and
     /// how many lie behind each other there. `size` is that of an element.
     pub(super) fn each(&self, words: &[u64], size: u32, mut f: impl FnMut(u64, u32, u64)) {

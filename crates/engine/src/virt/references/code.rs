@@ -209,6 +209,12 @@ impl Operand {
         self.repeat.is_some()
     }
 
+    /// What is referenced of it, where something chooses.
+    #[cfg(test)]
+    pub(super) fn chosen(&self) -> Option<&Choice> {
+        self.choice.as_ref()
+    }
+
     /// The form of its address, where it has that: else see [`Executed::references`].
     pub fn form(&self) -> Option<Form> {
         let plain = self.bit.is_none() && self.repeat.is_none() && self.choice.is_none();

@@ -5,7 +5,7 @@ use super::batch::Numbers;
 use super::code::{Code, Executed};
 use super::heap::Words;
 use super::reader::Rings;
-use super::{Access, Batch, Marked, Meaning, Sink, Thread};
+use super::{Access, Batch, Elements, Marked, Meaning, Sink, Thread};
 use crate::layout::Context;
 use crate::virt::blocks;
 use crate::virt::bytes::field;
@@ -164,20 +164,8 @@ impl Rings<'_> {
                 self.lie(thread, record, *counts, sink)?;
             }
             Is::Reference(does) => {
-                if self.resolution.references.is_empty() {
-                    self.resolution.references = none_resolved();
-                }
-                let place = record.0.wrapping_mul(SPREAD) >> (64 - RESOLVED);
-                if self.resolution.references.get(place as usize)?.record != record.0 {
-                    let (code, operand) = self.operand(record, does)?;
-                    *self.resolution.references.get_mut(place as usize)? = Resolved {
-                        record: record.0,
-                        code,
-                        operand,
-                        hint: u32::MAX,
-                    };
-                }
-                let known = self.resolution.references.get_mut(place as usize)?;
+                let place = self.resolve(record, does)?;
+                let known = self.resolution.references.get_mut(place)?;
                 let code = self.codes.get(known.code)?;
                 let operand = (at, known.operand as usize);
                 let address = *own.first()?;
@@ -189,6 +177,20 @@ impl Rings<'_> {
                     let words = [plain.0, address];
                     sink.batch(thread, &mut Batch::new(&words, &self.resolution.numbers));
                 }
+            }
+            Is::Masked(does) => {
+                let plain = Record(record.0 & !Record::IN_PLACE);
+                let place = self.resolve(plain, does)?;
+                let known = self.resolution.references.get_mut(place)?;
+                let code = self.codes.get(known.code)?;
+                let [address, mask] = *own.first_chunk::<2>()?;
+                let elements = Elements {
+                    address,
+                    mask,
+                    in_place: record != plain,
+                };
+                let operand = (at, known.operand as usize);
+                sink.masked(thread, code, operand, elements, &mut known.hint);
             }
             Is::Model(_) => return None,
             Is::Instruction(_) => {
@@ -206,6 +208,25 @@ impl Rings<'_> {
             }
         }
         Some(())
+    }
+
+    /// Finds out what a reference's record means, unless it is known: its place among those that are.
+    #[inline]
+    fn resolve(&mut self, record: Record, does: Does) -> Option<usize> {
+        if self.resolution.references.is_empty() {
+            self.resolution.references = none_resolved();
+        }
+        let place = (record.0.wrapping_mul(SPREAD) >> (64 - RESOLVED)) as usize;
+        if self.resolution.references.get(place)?.record != record.0 {
+            let (code, operand) = self.operand(record, does)?;
+            *self.resolution.references.get_mut(place)? = Resolved {
+                record: record.0,
+                code,
+                operand,
+                hint: u32::MAX,
+            };
+        }
+        Some(place)
     }
 
     /// Sees to it that what a record of the model's means has a number. `None`: it has none.
@@ -297,11 +318,15 @@ impl Rings<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::choice::Choice;
     use super::super::code::Machine;
     use super::*;
     use crate::xlate::decode::decode;
+    use crate::xlate::decode::Insn;
     use crate::xlate::known::{At, simple};
+    use crate::xlate::masked::{Masked, masked};
     use crate::xlate::operand_size::displacement_factor;
+    use crate::xlate::references::{Sort, Words};
 
     /// Every encoding whose references the translator looks up has just these, and no others; as iced-x86 says.
     #[test]
@@ -311,12 +336,15 @@ mod tests {
             reads_fs: true,
             components: 7,
         };
-        let mut seen = 0;
+        let (mut seen, mut chosen) = (0, 0);
         let mut check = |bytes: &[u8]| {
             let mut all = [0u8; 15];
             all[..bytes.len()].copy_from_slice(bytes);
             let Ok(insn) = decode(&all) else { return };
             let own = &all[..usize::from(insn.len)];
+            if let Some(masked) = masked(&insn, own, true) {
+                return chosen += u32::from(check_masked(&insn, own, &masked));
+            }
             let Some(ours) = simple(&insn, own, true) else {
                 return;
             };
@@ -404,6 +432,35 @@ mod tests {
                 }
             }
         }
-        assert!(seen > 10_000, "{seen}");
+        assert!(seen > 10_000 && chosen > 500, "{seen} {chosen}");
+    }
+
+    /// A mask chooses from just these elements. `false`: no CPU executes it.
+    fn check_masked(insn: &Insn, own: &[u8], masked: &Masked) -> bool {
+        if iced_x86::Decoder::with_ip(64, own, 0, 0)
+            .decode()
+            .is_invalid()
+        {
+            return false;
+        }
+        assert_eq!(simple(insn, own, true), None, "{own:02x?}");
+        let mut factory = iced_x86::InstructionInfoFactory::new();
+        let machine = Machine {
+            reads_fs: true,
+            components: 0xe7,
+        };
+        let code = Code::new(0, 0x1000, own, (1, 200), &machine, Some(&mut factory)).unwrap();
+        let [operand] = code.operands(0) else {
+            panic!("{own:02x?}: {:?}", code.operands(0));
+        };
+        let elements = operand.chosen().and_then(Choice::masked_elements);
+        let ours = masked.all.size >> masked.shift;
+        assert_eq!(elements, Some(ours), "{own:02x?}");
+        assert_eq!(operand.size, 1 << masked.shift, "{own:02x?}");
+        assert_eq!(operand.access, access(masked.all.does), "{own:02x?}");
+        let words = Words::of(insn, own);
+        let (_, wide) = words.wide().next().unwrap();
+        assert_eq!((wide.sort, wide.register), (Sort::Mask, masked.mask));
+        true
     }
 }

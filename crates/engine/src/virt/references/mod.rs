@@ -107,6 +107,18 @@ pub struct Line {
     pub was_stack: u8,
 }
 
+/// Elements of an operand that a mask chose, with [`References::filtered`]: a reference each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Elements {
+    /// Where the first of all is.
+    pub address: u64,
+    /// Which are referenced, a bit each from the lowest on.
+    pub mask: u64,
+    /// With [`References::recent`]: the first level has the lines of all of them, as a reference's that is not told.
+    pub in_place: bool,
+}
+
 /// How an operand's references lie, with [`References::filtered`]: of those that are not aligned (modulo 2⁶⁴).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -193,6 +205,18 @@ pub trait Sink: Send {
         hint: &mut u32,
     ) {
         let _ = (thread, code, at, operand, address, hint);
+    }
+    /// With [`References::filtered`]: instruction `at` of a block made references to elements of its operand with this
+    /// number, which has no others. `hint`: as in [`Sink::referenced`].
+    fn masked(
+        &mut self,
+        thread: Thread,
+        code: &Code,
+        (at, operand): (usize, usize),
+        elements: Elements,
+        hint: &mut u32,
+    ) {
+        let _ = (thread, code, at, operand, elements, hint);
     }
     /// With [`References::filtered`]: a thread executed an instruction, whose references are asked for; `executed` knows
     /// that one only.

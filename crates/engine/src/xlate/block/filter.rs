@@ -8,6 +8,7 @@ use crate::xlate::decode::prefix;
 use crate::xlate::emit::{Buffer, RAX, reaches};
 use crate::xlate::known::{At, Does, Filter, Literal, Record, Shadow, Simple, simple};
 use crate::xlate::levels::{LINE_BITS, Recent};
+use crate::xlate::masked::masked;
 use crate::xlate::operand_size::displacement_factor;
 use crate::xlate::recent::{self, SLOTS, TABLE};
 use crate::xlate::references::{Noting, Words};
@@ -55,6 +56,9 @@ impl Builder<'_, '_> {
                 }
             }
             None => {
+                if let Some(one) = masked(&item.insn, item.code(), filter.reads_fs) {
+                    return self.note_masked(item, at, &one, &words, (noting, filter));
+                }
                 let here = self.hot.here();
                 self.begin_record(at, &words, noting, filter);
                 self.record(here, 0);
@@ -100,19 +104,7 @@ impl Builder<'_, '_> {
             self.hot.load_gs(filter.spill, RAX);
         }
         self.record(here, record::HEAD);
-        // The register with the flags may be one of the address'.
-        let swap = live && words.before().any(|register| register == RAX);
-        let exchange = |code: &mut Buffer<'_>| {
-            if swap {
-                // xchg gs:[spill], rax
-                code.put(&[0x65, 0x48, 0x87, 0x04, 0x25]);
-                code.put(&filter.spill.to_le_bytes());
-            }
-        };
-        exchange(self.cold);
-        load_address(self.cold, item, one, (address, other));
-        exchange(self.cold);
-        self.cold.store_gs(filter.address, address);
+        self.cold_address(item, one, words, (address, other), (live, filter));
         let literal = Literal {
             record: Record::reference(noting.described, at, one.does).0,
             back: 0,
@@ -427,7 +419,7 @@ fn apart(filter: &Filter, byte: u8) -> u32 {
 }
 
 /// The address of a reference; `by` is free meanwhile.
-fn load_address(code: &mut Buffer<'_>, item: &Item, one: &Simple, (to, by): (u8, u8)) {
+pub(super) fn load_address(code: &mut Buffer<'_>, item: &Item, one: &Simple, (to, by): (u8, u8)) {
     let (low, wide) = (to & 7, 0x48 | (to >> 3) << 2);
     match one.at {
         // lea to, [rsp+away]

@@ -1,10 +1,13 @@
 //! Where what is known to add nothing is not told: references that may add something, and executions at the end.
 
 use super::super::lines::Lines;
+use super::super::modelled::Modelled;
 use super::super::site::Site;
 use super::{Gathering, Of, Wanted};
 use std::ops::Range;
-use truecount_engine::virt::references::{Code, Executed, Levels, Lies, Line, MOST_SETS, Thread};
+use truecount_engine::virt::references::{
+    Code, Elements, Executed, Levels, Lies, Line, MOST_SETS, Thread,
+};
 use truecount_memory::{Beside, Kind, LINE, Moment, Predictor, Prefetch};
 
 impl Gathering {
@@ -147,6 +150,25 @@ impl Gathering {
 
     /// An instruction made its references.
     pub(super) fn references(&mut self, executed: &Executed<'_>, at: usize) {
+        self.noted(executed.code, |site, touched, model| {
+            site.references(executed, at, touched, model);
+            true
+        });
+    }
+
+    /// An instruction made references to elements of its operand.
+    pub(super) fn masked(&mut self, code: &Code, at: usize, elements: &Elements, hint: &mut u32) {
+        self.noted(code, |site, touched, model| {
+            site.masked(at, elements, (touched, model), hint)
+        });
+    }
+
+    /// A block of the thread whose turn it is has noted something. `false`: it could not have.
+    fn noted(
+        &mut self,
+        code: &Code,
+        is: impl FnOnce(&mut Site, Option<&mut Lines<'_>>, Option<&mut Modelled>) -> bool,
+    ) {
         let Some(now) = self.threads.get_mut(self.now).filter(|now| !now.off) else {
             return;
         };
@@ -161,11 +183,14 @@ impl Gathering {
         let mut touched = facts.then(|| space.lines(&self.wanted, when));
         let beside = |of: &Of| of.modelled.as_ref().map(|modelled| modelled.caches.beside);
         let before = beside(now);
-        if let Some(site) = table.site(executed.code, &self.wanted) {
-            site.references(executed, at, touched.as_mut(), now.modelled.as_mut());
-        }
+        let site = table.site(code, &self.wanted);
+        let known = site.is_some_and(|site| is(site, touched.as_mut(), now.modelled.as_mut()));
+        self.lost += u32::from(!known);
         if let (Some(before), Some(after)) = (before, beside(now)) {
             table.beside.add_since(&before, &after);
+        }
+        if let Some(paths) = &mut self.paths {
+            now.leave_node(paths);
         }
     }
 

@@ -4,7 +4,7 @@ use super::super::shared::share;
 use super::{Gathering, Of};
 use std::ops::Range;
 use truecount_engine::virt::references::{
-    Batch, Code, Executed, Heap, Lies, Line, Marked, Meaning, Sink, Thread,
+    Batch, Code, Elements, Executed, Heap, Lies, Line, Marked, Meaning, Sink, Thread,
 };
 use truecount_memory::Beside;
 
@@ -139,6 +139,17 @@ impl Sink for Gathering {
         self.reference(code, operand, address, hint);
     }
 
+    fn masked(
+        &mut self,
+        _thread: Thread,
+        code: &Code,
+        (at, _): (usize, usize),
+        elements: Elements,
+        hint: &mut u32,
+    ) {
+        self.masked(code, at, &elements, hint);
+    }
+
     fn lies(&mut self, _thread: Thread, code: &Code, operand: (usize, usize), lies: Lies) {
         self.lie(code, operand, &lies);
     }
@@ -149,9 +160,6 @@ impl Sink for Gathering {
 
     fn noted(&mut self, _thread: Thread, executed: &Executed<'_>, at: usize) {
         self.references(executed, at);
-        if let (Some(paths), Some(now)) = (&mut self.paths, self.threads.get_mut(self.now)) {
-            now.leave_node(paths);
-        }
     }
 
     fn counted(

@@ -1,0 +1,149 @@
+//! What was noted, or entered, of an instruction that was not executed: it is taken back.
+
+use crate::block::Block;
+use crate::known::{byte, pc_of, word};
+use crate::layout::{Context, RING, option};
+use crate::slots;
+use crate::xlate::decode::{MAX_LEN, decode};
+use crate::xlate::known::{Is, Lies, Made, Record, simple};
+use crate::xlate::masked::masked;
+use crate::xlate::references::{APART, CHUNK, CHUNKS, Words};
+use core::sync::atomic::Ordering::*;
+
+/// What is noted of an instruction that is no reference looked up: an instruction's words, or elements.
+enum Noted {
+    Words(Words),
+    Masked,
+}
+
+/// What is noted of instruction `done` of a block, if it is not its references.
+fn noted_of(block: &Block, done: u16) -> Option<Noted> {
+    let reads_fs = slots::header().options & option::READS_FS != 0;
+    let mut pc = block.pc;
+    for number in 0..=done {
+        let mut bytes = [0u8; MAX_LEN];
+        let all = pc..block.pc + u64::from(block.guest_len);
+        for (to, from) in bytes.iter_mut().zip(all) {
+            // SAFETY: a block's bytes; it is being executed.
+            *to = unsafe { *(from as *const u8) };
+        }
+        let insn = decode(&bytes).ok()?;
+        if number == done {
+            let references = insn.is_load() || insn.is_store();
+            let noted = references && simple(&insn, &bytes, reads_fs).is_none();
+            return noted.then(|| match masked(&insn, &bytes, reads_fs) {
+                Some(_) => Noted::Masked,
+                None => Noted::Words(Words::of(&insn, &bytes)),
+            });
+        }
+        pc += u64::from(insn.len);
+    }
+    None
+}
+
+/// Instruction `done` of `block` was noted and not executed: what was noted is cancelled. `registers`: those of the
+/// instruction, if it is one that repeats and may have been interrupted in its middle. Whether its words are noted, and
+/// not its references.
+pub fn cancel(
+    context: &Context,
+    block: &Block,
+    done: u16,
+    registers: Option<&[u64; 16]>,
+) -> bool {
+    // Marks may have been written since.
+    let marks = match context.noted.marked == context.noted.position {
+        true => context.noted.marks,
+        false => 0,
+    };
+    let this = context.this;
+    let mut end = context.noted.position.wrapping_sub(marks);
+    let is_ours = |record: Record| {
+        pc_of(context, record) == Some(block.pc) && record.number() == usize::from(done)
+    };
+    let start = context.noted.filled.load(Relaxed) % CHUNKS * CHUNK + APART;
+    if let Some(noted) = noted_of(block, done) {
+        // An instruction's record: nothing else of this thread's is behind it.
+        let long = match &noted {
+            Noted::Words(words) => words.len() as u32 + 1,
+            Noted::Masked => 3,
+        };
+        if end < start + long {
+            return true;
+        }
+        let head = word(context, end - long);
+        // SAFETY: words of the thread's ring.
+        let record = Record(unsafe { head.read() });
+        let words = match (noted, record.is()) {
+            (Noted::Words(words), Some(Is::Instruction(many))) if many == words.len() => words,
+            (Noted::Masked, Some(Is::Masked(_))) => Words::default(),
+            _ => return true,
+        };
+        if !is_ours(record) {
+            return true;
+        }
+        let repeats = words.after().next().is_some_and(|register| register < 16);
+        let flag = match registers.filter(|_| repeats) {
+            Some(registers) => {
+                let first = end - words.after().count() as u32;
+                for (place, register) in (first..).zip(words.after()) {
+                    let value = registers.get(usize::from(register)).copied().unwrap_or(0);
+                    // SAFETY: words of that record.
+                    unsafe { word(context, place).write(value) };
+                }
+                Record::INTERRUPTED
+            }
+            None => Record::CANCELLED,
+        };
+        // SAFETY: as above.
+        unsafe { head.write(record.0 | flag) };
+        return true;
+    }
+    // Its references: those that were entered by this execution of the block.
+    let counter = block.executions(context);
+    let known = &context.noted.known;
+    if counter != known.seen {
+        return false;
+    }
+    for back in 1..=known.since.min(2) {
+        let place = (known.since - back) as usize % 2;
+        let Some(made) = known.made.get(place) else {
+            return false;
+        };
+        let record = made.record.load(Relaxed);
+        if record == 0 || !is_ours(Record(record)) {
+            return false;
+        }
+        made.record.store(0, Relaxed);
+        if made.many == 0 {
+            // It is in the ring.
+            if end < start + 2 {
+                return false;
+            }
+            let head = (this + RING + u64::from(end - 2) * 8) as *mut u64;
+            // SAFETY: words of the thread's ring.
+            unsafe { head.write(head.read() | Record::CANCELLED) };
+            end -= 2;
+            continue;
+        }
+        take_back(this, made);
+    }
+    false
+}
+
+/// What was entered was not done.
+fn take_back(region: u64, made: &Made) {
+    let before = made.before.iter().flat_map(|word| word.to_le_bytes());
+    for (at, before) in (made.at..made.at + u64::from(made.many)).zip(before) {
+        byte(at).fetch_and(!(made.bits as u8 & !before), AcqRel);
+    }
+    if made.lies != 0 {
+        // SAFETY: in the thread's own table, and still this operand's.
+        let lies = unsafe { &mut *((region + u64::from(made.lies)) as *mut Lies) };
+        let take = |from: &mut u64, bit: u32| {
+            *from = from.wrapping_sub(u64::from(made.counted >> bit & 1));
+        };
+        take(&mut lies.unaligned, 0);
+        take(&mut lies.line_splits, 1);
+        take(&mut lies.page_splits, 2);
+    }
+}

@@ -1,0 +1,109 @@
+//! References whose addresses and sizes an instruction says itself.
+//!
+//! `core` only.
+
+use super::block::Operand;
+use super::insn::{Insn, Kind, prefix};
+use super::known::did;
+use super::operand_size::operand_size;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Does {
+    /// Read.
+    Load,
+    /// Written.
+    Store,
+    /// Both.
+    Modify,
+}
+
+/// A reference's address and size, as the instruction says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Simple {
+    /// Where.
+    pub at: At,
+    /// Bytes.
+    pub size: u8,
+    /// What is done.
+    pub does: Does,
+    /// The stack pointer leads there.
+    pub stack: bool,
+}
+
+impl Simple {
+    /// What it does: see [`did`].
+    pub const fn bits(&self) -> u8 {
+        let bits = match self.does {
+            Does::Load => did::LOADED,
+            Does::Store => did::STORED,
+            Does::Modify => did::LOADED | did::STORED,
+        };
+        if self.stack { bits << 2 } else { bits }
+    }
+}
+
+/// Where a reference is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// At the operand in `ModRM`.
+    Operand,
+    /// So far from the stack pointer.
+    Stack(i8),
+    /// At RBP (`leave`).
+    Frame,
+}
+
+/// The references of an instruction in order, if they are no others: not repeated, nothing chosen by a mask, no address
+/// that does not follow from its registers.
+pub fn simple(insn: &Insn, code: &[u8], reads_fs: bool) -> Option<[Option<Simple>; 2]> {
+    if insn.has(prefix::ADDRSIZE | prefix::GS) || insn.has(prefix::FS) && !reads_fs {
+        return None;
+    }
+    let stack = |away, does| Simple {
+        at: At::Stack(away),
+        size: 8,
+        does,
+        stack: true,
+    };
+    let implied = match (insn.space, insn.opcode) {
+        _ if insn.has(prefix::OPSIZE) => None,
+        (0, 0x50..=0x57 | 0x68 | 0x6a | 0x9c | 0xe8) => Some(stack(-8, Does::Store)),
+        (0, 0x58..=0x5f | 0x9d | 0xc2 | 0xc3) => Some(stack(0, Does::Load)),
+        (0, 0xc9) => Some(Simple {
+            at: At::Frame,
+            stack: false,
+            ..stack(0, Does::Load)
+        }),
+        (0, 0xff) if insn.kind == Kind::CallInd || insn.modrm >> 3 & 7 == 6 => {
+            Some(stack(-8, Does::Store))
+        }
+        _ => None,
+    };
+    if !insn.has_memory_operand() {
+        return Some([Some(implied?), None]);
+    }
+    let size = operand_size(insn, code)?;
+    let does = match (insn.is_load(), insn.is_store()) {
+        _ if implied.is_some() => Does::Load,
+        (true, true) => Does::Modify,
+        (false, true) => Does::Store,
+        _ => Does::Load,
+    };
+    let operand = Operand::of(insn, code);
+    // Three words make its address: who reads the ring has a form for two.
+    if insn.has(prefix::FS) && operand.base.is_some() && operand.index.is_some() {
+        return None;
+    }
+    // The bit may lie in another word.
+    if insn.space == 1 && matches!(insn.opcode, 0xa3 | 0xab | 0xb3 | 0xbb) {
+        return None;
+    }
+    let first = Simple {
+        at: At::Operand,
+        size,
+        does,
+        stack: operand.base == Some(4),
+    };
+    Some([Some(first), implied])
+}
