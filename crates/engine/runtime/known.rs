@@ -377,5 +377,7 @@ pub fn description(context: &Context, record: Record) -> Option<u64> {
     let slot = offset.checked_div(REGION)? as u32;
     // (Slot 0 has none, and what is no record may name any.)
     let known = 1..slots::header().next_slot.load(Relaxed);
-    known.contains(&slot).then(|| slots::context_at(slot) + offset % REGION)
+    known
+        .contains(&slot)
+        .then(|| slots::context_at(slot) + offset % REGION)
 }

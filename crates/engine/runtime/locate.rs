@@ -12,11 +12,11 @@ use crate::pages::Pages;
 use crate::predictor;
 use crate::recent;
 use crate::references;
+use crate::unfinished;
 use crate::xlate::block::record;
 use crate::xlate::block::{far_register, implied_base};
 use crate::xlate::decode::{Kind, MAX_LEN, decode};
 use crate::xlate::emit::{RAX, SCRATCH};
-use crate::unfinished;
 use crate::xlate::known::LENT;
 
 /// Where a signal found a thread.
@@ -191,8 +191,11 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
                 let registers = (length != 0).then_some(&registers);
                 let unfinished = unfinished::cancel(context, &block, done, registers);
                 // (A prediction that was right is not in the ring.)
-                if branched && predictor::on() && is_conditional(pages, pc) {
-                    branched = predictor::take_back(context, pc);
+                if branched && predictor::on() {
+                    branched = match is_conditional(pages, pc) {
+                        true => predictor::take_back(context, pc),
+                        false => predictor::take_target_back(context, pc),
+                    };
                 }
                 if !unfinished {
                     let counts = u64::from(counted && !before);

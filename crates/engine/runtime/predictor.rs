@@ -1,4 +1,4 @@
-//! What predicts a thread's conditional branches (`xlate::predictor`).
+//! What predicts a thread's branches (`xlate::predictor`).
 
 use crate::layout::{Context, option};
 use crate::slots;
@@ -24,6 +24,11 @@ pub fn prepare(context: &mut Context) {
 /// The conditional branch at this address, which was the last one, was not executed; whether it was predicted wrongly.
 pub fn take_back(context: &mut Context, pc: u64) -> bool {
     of(context).is_some_and(|predictor| predictor.state.take_back(pc))
+}
+
+/// The same of an indirect one.
+pub fn take_target_back(context: &mut Context, pc: u64) -> bool {
+    of(context).is_some_and(|predictor| predictor.state.take_target_back(pc))
 }
 
 /// What the thread does from here on is of no use to anybody, or of use again: then it goes on as it was.

@@ -44,12 +44,7 @@ fn noted_of(block: &Block, done: u16) -> Option<Noted> {
 /// Instruction `done` of `block` was noted and not executed: what was noted is cancelled. `registers`: those of the
 /// instruction, if it is one that repeats and may have been interrupted in its middle. Whether its words are noted, and
 /// not its references.
-pub fn cancel(
-    context: &Context,
-    block: &Block,
-    done: u16,
-    registers: Option<&[u64; 16]>,
-) -> bool {
+pub fn cancel(context: &Context, block: &Block, done: u16, registers: Option<&[u64; 16]>) -> bool {
     // Marks may have been written since.
     let marks = match context.noted.marked == context.noted.position {
         true => context.noted.marks,

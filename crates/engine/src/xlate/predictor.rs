@@ -1,9 +1,10 @@
-//! Conditional branches are predicted by translated code (`option::PREDICTED`, with `option::RECENT`), so that only those
-//! that are predicted wrongly are noted.
+//! Branches are predicted by translated code (`option::PREDICTED`, with `option::RECENT`), so that only those that are
+//! predicted wrongly are noted.
 //!
-//! The rules are Cachegrind's (Valgrind's manual, "Branch prediction"): 16,384 two-bit counters, chosen by the outcomes of
-//! the last seven branches and the seven low bits of the branch's address. Code has no flags to spare in front of a branch;
-//! so what a counter becomes, and whether it was wrong, is looked up.
+//! The rules are Cachegrind's (Valgrind's manual, "Branch prediction"): conditional ones by 16,384 two-bit counters, chosen
+//! by the outcomes of the last seven branches and the seven low bits of the branch's address; indirect ones go where the
+//! last one at one of 512 places (nine low bits) went. Code has no flags to spare in front of a branch; so what a counter
+//! becomes, and whether it was wrong, is looked up, and targets are subtracted by `lea`.
 //!
 //! `core` only.
 
@@ -12,6 +13,7 @@ use crate::layout::REGION;
 use core::mem::{offset_of, size_of};
 
 const COUNTERS: usize = 1 << 14;
+const TARGETS: usize = 1 << 9;
 
 /// A thread's predictor.
 #[repr(C)]
@@ -26,8 +28,14 @@ pub struct State {
     pub history_before: u8,
     /// … and its counter there.
     pub counter_before: u8,
+    /// 1: the last indirect branch was predicted wrongly.
+    pub target_wrong: u8,
     /// Nothing.
-    pub rest: [u8; 5],
+    pub rest: [u8; 4],
+    /// Where indirect branches went …
+    pub targets: [u64; TARGETS],
+    /// … and where the last one's place had led, if that was predicted wrongly.
+    pub target_before: u64,
 }
 
 /// What a thread's region has of it.
@@ -78,6 +86,11 @@ pub const fn row(pc: u64) -> u32 {
     (pc as u32 & 0x7e) << 7 | pc as u32 & 1
 }
 
+/// The place of an indirect branch at this address, in [`State::targets`].
+pub const fn target(pc: u64) -> u32 {
+    pc as u32 % TARGETS as u32
+}
+
 /// Places in a region, for translated code.
 pub mod place {
     use super::*;
@@ -90,6 +103,12 @@ pub mod place {
     pub const HISTORY_BEFORE: u32 = at(offset_of!(Predictor, state.history_before));
     /// See [`State::counter_before`].
     pub const COUNTER_BEFORE: u32 = at(offset_of!(Predictor, state.counter_before));
+    /// See [`State::target_wrong`].
+    pub const TARGET_WRONG: u32 = at(offset_of!(Predictor, state.target_wrong));
+    /// See [`State::targets`].
+    pub const TARGETS: u32 = at(offset_of!(Predictor, state.targets));
+    /// See [`State::target_before`].
+    pub const TARGET_BEFORE: u32 = at(offset_of!(Predictor, state.target_before));
     /// See [`Predictor::next`].
     pub const NEXT: u32 = at(offset_of!(Predictor, next));
     /// See [`Predictor::wrong`].
@@ -101,6 +120,15 @@ pub mod place {
 }
 
 impl State {
+    /// The last indirect branch, which was at this address, was not executed; whether it was predicted wrongly.
+    pub fn take_target_back(&mut self, pc: u64) -> bool {
+        let wrong = core::mem::take(&mut self.target_wrong) != 0;
+        if let Some(place) = self.targets.get_mut(target(pc) as usize).filter(|_| wrong) {
+            *place = self.target_before;
+        }
+        wrong
+    }
+
     /// The last branch, which was at this address, was not executed; whether it was predicted wrongly.
     pub fn take_back(&mut self, pc: u64) -> bool {
         let place = row(pc) as usize + usize::from(self.history_before);

@@ -162,7 +162,6 @@ impl Quick {
             && let Some((pc, step)) = self.indirect
             && let Some(found) = found.get_mut(usize::from(step))
         {
-            found.first += 1;
             if let Some(next) = executed.next {
                 let wrong = model.branches.indirect(pc, next);
                 found.last += u64::from(wrong);

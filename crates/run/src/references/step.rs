@@ -120,7 +120,7 @@ pub(super) fn add(costs: &mut Costs, step: &Step, found: &Found, times: u64) {
             return;
         }
         What::Indirect => {
-            costs.indirect += found.first;
+            costs.indirect += times;
             costs.indirect_wrong += found.last;
             return;
         }

@@ -53,7 +53,7 @@ pub enum Next<'a> {
     Reference(u32, u64),
     /// A conditional branch (with [`super::Levels::predicted`] one that was predicted wrongly); whether it was taken.
     Branch(u32, bool),
-    /// An indirect branch, and where it went.
+    /// An indirect branch (the same), and where it went.
     Jump(u32, u64),
     /// An instruction in another line.
     Fetch(u32),

@@ -321,8 +321,8 @@ mod tests {
     use super::super::choice::Choice;
     use super::super::code::Machine;
     use super::*;
-    use crate::xlate::decode::decode;
     use crate::xlate::decode::Insn;
+    use crate::xlate::decode::decode;
     use crate::xlate::known::{At, simple};
     use crate::xlate::masked::{Masked, masked};
     use crate::xlate::operand_size::displacement_factor;

@@ -159,8 +159,15 @@ impl Builder<'_, '_> {
         if !filter.recent.is_some_and(|recent| recent.branches) {
             return false;
         }
+        let at = self.count.saturating_sub(1);
+        let record = Record::indirect(noting.described, at);
+        if filter.recent.is_some_and(|recent| recent.predicted)
+            && let Some(item) = self.item(at)
+        {
+            self.predict_target(item.pc, record, register, (&noting, &filter));
+            return true;
+        }
         let pointer = if register == RDX { RBX } else { RDX };
-        let record = Record::indirect(noting.described, self.count.saturating_sub(1));
         self.begin_words(pointer, record, &noting);
         self.put_word(noting.ring + 8, pointer, register);
         self.end_words(pointer, 2, (&noting, &filter));

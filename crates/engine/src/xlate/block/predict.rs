@@ -1,11 +1,11 @@
-//! Code that predicts a conditional branch, and notes it where the prediction is wrong: see [`crate::xlate::predictor`].
+//! Code that predicts a branch, and notes it where the prediction is wrong: see [`crate::xlate::predictor`].
 //! Flags and registers stay.
 
 use super::Builder;
 use super::filter::Value;
 use crate::xlate::emit::{Buffer, RCX, RDX};
 use crate::xlate::known::{Filter, Literal, Record};
-use crate::xlate::predictor::{place, row};
+use crate::xlate::predictor::{place, row, target};
 use crate::xlate::references::Noting;
 
 const RBX: u8 = 3;
@@ -105,6 +105,92 @@ impl Builder<'_, '_> {
         self.asks(
             (RCX, Value::Spilled),
             Literal::behind(1),
+            (filter, recent.vector_ring),
+            behind,
+        );
+    }
+}
+
+impl Builder<'_, '_> {
+    /// Predicts the indirect branch at `pc`, which goes where `register` leads.
+    pub(super) fn predict_target(
+        &mut self,
+        pc: u64,
+        record: Record,
+        register: u8,
+        (noting, filter): (&Noting, &Filter),
+    ) {
+        let Some(recent) = filter.recent else { return };
+        let slot = self.config.offsets.spill_2;
+        let pointer = if register == RCX { RDX } else { RCX };
+        let place = place::TARGETS + 8 * target(pc);
+        // xchg rcx, rdx
+        let swap: &[u8] = if pointer == RCX {
+            &[]
+        } else {
+            &[0x48, 0x87, 0xca]
+        };
+        let (low, high) = (register & 7, register >> 3);
+        let wrong = self.cold.here();
+        let hot = &mut *self.hot;
+        hot.store_gs(slot, pointer);
+        hot.set_gs8(place::TARGET_WRONG, 0);
+        hot.load_gs(place, pointer);
+        // not pointer; lea pointer, [pointer+register+1]
+        hot.put(&[0x48, 0xf7, 0xd0 | pointer]);
+        hot.put(&[
+            0x48 | high << 1,
+            0x8d,
+            0x44 | pointer << 3,
+            low << 3 | pointer,
+            1,
+        ]);
+        hot.put(swap);
+        // jrcxz +5; jmp wrong
+        hot.put(&[0xe3, 5, 0xe9]);
+        self.jumps_to(wrong);
+        self.hot.put(swap);
+        let back = self.hot.here();
+        self.hot.load_gs(slot, pointer);
+        let behind = self.hot.here();
+
+        let cold = &mut *self.cold;
+        cold.put(swap);
+        cold.set_gs8(place::TARGET_WRONG, 1);
+        cold.load_gs(place, pointer);
+        cold.store_gs(place::TARGET_BEFORE, pointer);
+        cold.store_gs(place, register);
+        cold.load_gs32(noting.position, pointer);
+        for half in 0..2u32 {
+            // mov dword gs:[pointer*8+ring+4*half], half of it
+            cold.put(&[0x65, 0xc7, 0x04, 0xc5 | pointer << 3]);
+            cold.put(&(noting.ring + 4 * half).to_le_bytes());
+            cold.put(&((record.0 >> (32 * half)) as u32).to_le_bytes());
+        }
+        // mov gs:[pointer*8+ring+8], register
+        cold.put(&[
+            0x65,
+            0x48 | high << 2,
+            0x89,
+            0x04 | low << 3,
+            0xc5 | pointer << 3,
+        ]);
+        cold.put(&(noting.ring + 8).to_le_bytes());
+        // lea pointer, [pointer+2]; mov gs:[position], pointer
+        cold.put(&[0x8d, 0x40 | pointer << 3 | pointer, 2]);
+        cold.put(&[0x65, 0x89, 0x04 | pointer << 3, 0x25]);
+        cold.put(&noting.position.to_le_bytes());
+        // movzx pointer, bits 8 to 15 of it
+        cold.put(&[0x0f, 0xb6, 0xc0 | pointer << 3 | (4 + pointer)]);
+        cold.put(swap);
+        let full = cold.jrcxz();
+        cold.put(swap);
+        let _ = cold.jmp(back);
+        cold.land(full);
+        cold.put(swap);
+        self.asks(
+            (pointer, Value::Spilled),
+            Literal::behind(2),
             (filter, recent.vector_ring),
             behind,
         );

@@ -101,8 +101,7 @@ impl Gathering {
                     continue;
                 }
                 Next::Jump(_, target) => {
-                    *first += 1;
-                    if modelled.branches.indirect(told.pc, target) {
+                    if self.is_predicted || modelled.branches.indirect(told.pc, target) {
                         *last += 1;
                         self.paths.meet(now.node, place::INDIRECT_WRONG, 1);
                     }

@@ -154,7 +154,6 @@ fn branch(
         model.meets(place::CONDITIONAL_WRONG, u64::from(wrong));
         return;
     }
-    found.first += 1;
     if let Some(next) = executed.next {
         let wrong = model.branches.indirect(pc, next);
         found.last += u64::from(wrong);
