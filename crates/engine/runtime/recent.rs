@@ -2,8 +2,8 @@
 //! with another one. Every register stays as it is. A signal that finds a thread here is stepped on to the end of the
 //! instruction.
 
+mod ranges;
 mod routines;
-mod strings;
 
 use crate::block::Block;
 use crate::entry::address;
@@ -190,7 +190,7 @@ pub fn forget_for(context: &mut Context, literal: &Literal) {
             let last = first.saturating_add(u64::from(literal.size.max(1)) - 1);
             Some([Some((first, last)), None])
         }
-        _ => strings::of(context, literal),
+        _ => ranges::of(context, literal),
     };
     let Some(referenced) = referenced else {
         forget(context, false, 0..=mask);

@@ -33,7 +33,7 @@ mod xsave;
 pub use calls::CallOffsets;
 use gs::unsupported;
 use item::{Item, surely_invalid};
-pub use operand::{Operand, far_register, implied_base};
+pub use operand::{Operand, far_register, implied_base, is_absolute};
 pub use request::{Request, meaning};
 pub use source::Source;
 use together::Together;

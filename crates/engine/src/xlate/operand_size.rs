@@ -42,6 +42,15 @@ fn by_width(insn: &Insn) -> u8 {
     }
 }
 
+/// Bytes that `mov` moves between the accumulator and an address in the instruction.
+pub fn accumulator_size(insn: &Insn) -> u8 {
+    if insn.opcode & 1 == 0 {
+        1
+    } else {
+        by_width(insn)
+    }
+}
+
 /// Four bytes, or eight with REX.W.
 fn four_or_eight(insn: &Insn) -> u8 {
     if insn.rex & 8 != 0 { 8 } else { 4 }

@@ -2,10 +2,10 @@
 //!
 //! `core` only.
 
-use super::block::Operand;
+use super::block::{Operand, is_absolute};
 use super::insn::{Insn, Kind, prefix};
 use super::known::did;
-use super::operand_size::operand_size;
+use super::operand_size::{accumulator_size, operand_size};
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,8 @@ pub enum At {
     Stack(i8),
     /// At RBP (`leave`).
     Frame,
+    /// At the address in the instruction.
+    Absolute,
 }
 
 /// The references of an instruction in order, if they are no others: not repeated, nothing chosen by a mask, no address
@@ -59,6 +61,19 @@ pub enum At {
 pub fn simple(insn: &Insn, code: &[u8], reads_fs: bool) -> Option<[Option<Simple>; 2]> {
     if insn.has(prefix::ADDRSIZE | prefix::GS) || insn.has(prefix::FS) && !reads_fs {
         return None;
+    }
+    if is_absolute(insn) {
+        let one = Simple {
+            at: At::Absolute,
+            size: accumulator_size(insn),
+            does: if insn.opcode & 2 == 0 {
+                Does::Load
+            } else {
+                Does::Store
+            },
+            stack: false,
+        };
+        return (!insn.has(prefix::FS)).then_some([Some(one), None]);
     }
     let stack = |away, does| Simple {
         at: At::Stack(away),
@@ -91,10 +106,6 @@ pub fn simple(insn: &Insn, code: &[u8], reads_fs: bool) -> Option<[Option<Simple
         _ => Does::Load,
     };
     let operand = Operand::of(insn, code);
-    // Three words make its address: who reads the ring has a form for two.
-    if insn.has(prefix::FS) && operand.base.is_some() && operand.index.is_some() {
-        return None;
-    }
     // The bit may lie in another word.
     if insn.space == 1 && matches!(insn.opcode, 0xa3 | 0xab | 0xb3 | 0xbb) {
         return None;

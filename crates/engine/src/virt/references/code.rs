@@ -191,14 +191,16 @@ impl Code {
     }
 }
 
-/// How an operand's address is made of the block's words: `word[base]`, `word[index]` times a factor, and a constant;
-/// what is not there has a factor of 0.
+/// How an operand's address is made of the block's words: `word[base]`, `word[index]` times a factor, `word[segment]`, and a
+/// constant; what is not there has a factor of 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
     /// Which word, and 1 or 0.
     pub base: (u8, u8),
     /// Which word, and its factor.
     pub index: (u8, u8),
+    /// Which word, and 1 or 0.
+    pub segment: (u8, u8),
     /// What is added.
     pub displacement: u64,
 }
@@ -221,15 +223,11 @@ impl Operand {
         if self.narrow || self.byte_index || !plain {
             return None;
         }
-        let (base, index) = match (self.base, self.index, self.segment) {
-            (base, index, None) => (base, index),
-            (base, None, Some(segment)) => (Some(segment), base.map(|base| (base, 1))),
-            (None, index, Some(segment)) => (Some(segment), index),
-            _ => return None,
-        };
+        let once = |word: Option<u8>| word.map_or((0, 0), |word| (word, 1));
         Some(Form {
-            base: base.map_or((0, 0), |base| (base, 1)),
-            index: index.unwrap_or((0, 0)),
+            base: once(self.base),
+            index: self.index.unwrap_or((0, 0)),
+            segment: once(self.segment),
             displacement: self.displacement,
         })
     }
@@ -401,7 +399,11 @@ impl Executed<'_> {
     pub fn at(&self, form: &Form) -> u64 {
         let part = |(word, factor): (u8, u8)| self.word(word).wrapping_mul(u64::from(factor));
         let sum = form.displacement.wrapping_add(part(form.base));
-        sum.wrapping_add(part(form.index))
+        let sum = sum.wrapping_add(part(form.index));
+        match form.segment {
+            (_, 0) => sum,
+            segment => sum.wrapping_add(part(segment)),
+        }
     }
 
     /// Instructions that were retired, and one more if that was interrupted in its middle.

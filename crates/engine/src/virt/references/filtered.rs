@@ -374,6 +374,10 @@ mod tests {
                 );
                 let away = match one.at {
                     At::Stack(away) => Some(i64::from(away)),
+                    At::Absolute => {
+                        let at = usize::from(insn.imm_at);
+                        Some(i64::from_le_bytes(*own[at..].first_chunk().unwrap()))
+                    }
                     At::Operand if insn.modrm >> 6 == 1 && !two.stack => {
                         Some(8 * i64::from(displacement_factor(&insn, one.size)))
                     }

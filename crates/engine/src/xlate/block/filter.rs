@@ -424,6 +424,11 @@ pub(super) fn load_address(code: &mut Buffer<'_>, item: &Item, one: &Simple, (to
     match one.at {
         // lea to, [rsp+away]
         At::Stack(away) => code.put(&[wide, 0x8d, 0x44 | low << 3, 0x24, away as u8]),
+        At::Absolute => {
+            let address = item.code().get(usize::from(item.insn.imm_at)..);
+            let address = address.and_then(|bytes| bytes.first_chunk());
+            code.mov_imm(to, u64::from_le_bytes(*address.unwrap_or(&[0; 8])));
+        }
         // mov to, rbp
         At::Frame => code.move_register(to, 5),
         At::Operand => {

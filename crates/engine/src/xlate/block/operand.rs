@@ -40,7 +40,7 @@ impl Operand {
 }
 
 /// `mov` between the accumulator and an address in the instruction.
-pub(super) fn is_absolute(insn: &Insn) -> bool {
+pub fn is_absolute(insn: &Insn) -> bool {
     insn.space == 0 && matches!(insn.opcode, 0xa0..=0xa3)
 }
 

@@ -312,6 +312,7 @@ impl Reference {
         let (base, away) = match one.at {
             At::Stack(away) => (RSP, away.into()),
             At::Frame => (RBP, 0),
+            At::Absolute => return None,
             At::Operand => {
                 // (What `pop` goes to is worked out with the stack pointer behind it.)
                 let pops = insn.space == 0 && insn.opcode == 0x8f;

@@ -165,6 +165,10 @@ fn one_byte(insn: &Insn) -> Uses {
         0x8a => Uses::changes(byte(low), byte(reg)),
         0x8b => whole(insn, low, reg),
         0x8d => whole(insn, 0, reg),
+        // mov between RAX and an address
+        0xa0 => Uses::changes(0, RAX),
+        0xa1 => whole(insn, 0, RAX),
+        0xa2 | 0xa3 => Uses::reads(RAX),
         0xb0..=0xb7 => Uses::changes(0, byte(last)),
         0xb8..=0xbf => whole(insn, 0, last),
         0xc6 if which == 0 => Uses::changes(0, byte(low)),
