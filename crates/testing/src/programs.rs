@@ -90,3 +90,86 @@ int main(int argc, char **argv) {
     return 0;
 }
 "#;
+
+/// References of less common sorts, over and over beside plain ones: an address in the instruction, three parts of one in FS,
+/// numbers of the x87, `pop` and `cmpxchg16b` in memory; where the CPU has AVX-512BW and VL, its vectors at all places of
+/// a line, and elements that masks choose, with flags alive; with `WITH_FAULTS` faults that a mask prevents, and does not. (To
+/// be linked without `-pie`.)
+pub const ELEMENTS: &str = r#"
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+__attribute__((aligned(4096))) static char room[1 << 16];
+__attribute__((aligned(64), used)) static long fixed[8];
+static __thread long local[64];
+static sigjmp_buf back;
+static volatile long total;
+
+static void fault(int signal) { siglongjmp(back, 1); }
+
+#define SPOILED "rax", "rcx", "rdx", "cc", "memory"
+#define VECTORS "xmm0", "xmm1"
+
+__attribute__((noinline)) static void uncommon(char *at, long index) {
+    __asm__ volatile("movabs fixed, %%rax\n add $1, %%rax\n movabs %%rax, fixed\n movabs fixed+1, %%al\n movabs %%ax, fixed+9\n"
+        "movabs fixed+20, %%eax\n movabs %%al, fixed+30\n movabs %%eax, fixed+62\n" ::: SPOILED);
+    __asm__ volatile("xor %%eax, %%eax\n mov %1, %%rcx\n mov %%fs:0, %%rdx\n sub %%rdx, %%rcx\n cmp %%eax, %%eax\n"
+        "mov %%fs:8(%%rcx,%0,8), %%rdx\n setz %%fs:(%%rcx,%0)\n incl %%fs:16(%%rcx,%0,4)\n"
+        :: "r"(index & 31), "r"(local) : SPOILED);
+    __asm__ volatile("fldt (%0)\n fstpt 20(%0)\n push 40(%0)\n pop 48(%0)\n push %%rax\n pop (%0)\n" :: "r"(at) : SPOILED);
+    char *sixteen = (char *)((uintptr_t)(at + 80) & -16);
+    __asm__ volatile("push %%rbx\n xor %%eax, %%eax\n xor %%edx, %%edx\n xor %%ebx, %%ebx\n xor %%ecx, %%ecx\n"
+        "lock cmpxchg16b (%0)\n pop %%rbx\n" :: "r"(sixteen) : SPOILED);
+}
+
+__attribute__((noinline)) static void vectors(char *at) {
+    __asm__ volatile("vmovdqu64 (%0), %%zmm16\n vmovdqu64 %%zmm16, 64(%0)\n vmovdqu8 -64(%0), %%ymm17\n vmovdqa64 %%zmm16, %%zmm18\n"
+        "vmovups 3(%0), %%zmm17\n vmovdqu16 %%xmm17, 48(%0)\n vpminub 32(%0), %%ymm16, %%ymm18\n vpcmpeqb 96(%0), %%ymm17, %%k2\n"
+        "vptestnmb (%0), %%zmm16, %%k3\n vpcmpub $4, 128(%0), %%zmm16, %%k2\n vpternlogd $7, 64(%0), %%zmm16, %%zmm18\n"
+        "vpbroadcastb 5(%0), %%ymm16\n vpbroadcastd 4(%0), %%zmm17\n vextracti32x4 $1, %%zmm16, 16(%0)\n vextracti64x4 $1, %%zmm16, 32(%0)\n"
+        "vinserti64x4 $0, 32(%0), %%zmm17, %%zmm18\n vmovss 8(%0), %%xmm16\n vmovq %%xmm16, 8(%0)\n vpmovzxbw 64(%0), %%zmm17\n"
+        "vzeroupper\n" :: "r"(at) : SPOILED, VECTORS);
+}
+
+__attribute__((noinline)) static void masked(char *at, uint64_t mask) {
+    __asm__ volatile("kmovq %1, %%k1\n vpxor %%xmm0, %%xmm0, %%xmm0\n vmovdqu8 (%0), %%zmm16%{%%k1%}%{z%}\n"
+        "vmovdqu8 %%zmm16, 64(%0)%{%%k1%}\n vmovdqu16 32(%0), %%ymm17%{%%k1%}\n vmovdqu32 %%zmm16, (%0)%{%%k1%}\n"
+        "cmp %1, %1\n vpcmpub $4, 64(%0), %%ymm17, %%k2%{%%k1%}\n setz %%al\n vpcmpeqb (%0), %%ymm17, %%k3%{%%k1%}\n"
+        "adc %%al, (%0)\n mov %0, %%rax\n mov $8, %%ecx\n vmovdqu64 -64(%%rax,%%rcx,8), %%zmm18%{%%k1%}\n"
+        "vmovupd %%ymm18, 3(%%rax)%{%%k1%}\n vptestmd (%%rax), %%zmm16, %%k2%{%%k1%}\n vpandq 128(%%rax), %%zmm16, %%zmm17%{%%k1%}\n"
+        "vpcmpd $1, 16(%%rax), %%xmm17, %%k2%{%%k1%}\n vzeroupper\n" :: "r"(at), "r"(mask) : SPOILED, VECTORS);
+}
+
+int main(void) {
+    __builtin_cpu_init();
+    int wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    char *pages = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(pages + 4096, 4096, PROT_NONE);
+    static const uint64_t masks[] = {0, 1, -1ull, 0xff, 0x8000000000000000, 0x0f0f, 0xfffffffe, 0x100000001};
+    for (int at = 0; at < 300; at++) {
+        char *place = room + 4096 + 180 * at;
+        for (int other = 0; other < 1 << 16; other += 1800) total += room[(other + at * 64) & 0xffff];
+        uncommon(place + at % 67, at);
+        if (!wide) continue;
+        vectors(place + at % 65);
+        masked(place + at % 71, masks[at % 8]);
+        masked(place + at % 71, masks[at % 7] << at % 13);
+    }
+#ifdef WITH_FAULTS
+    struct sigaction action = {.sa_handler = fault, .sa_flags = SA_NODEFER};
+    sigaction(SIGSEGV, &action, 0);
+    for (int at = 0; at < 200; at++)
+        if (!sigsetjmp(back, 1)) uncommon(pages + 4096 - 100 + at % 100, at);
+    for (int at = 0; at < 200 && wide; at++)
+        if (!sigsetjmp(back, 1)) masked(pages + 4096 - 200 + at, masks[at % 8]);
+    for (int at = 0; at < 130 && wide; at++)
+        if (!sigsetjmp(back, 1)) vectors(pages + 4096 - 200 + at);
+    for (int at = 0; at < 8 && wide; at++)
+        if (!sigsetjmp(back, 1)) masked((char *)0xdead000000000000, masks[at]);
+#endif
+    return 0;
+}
+"#;

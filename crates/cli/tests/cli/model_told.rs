@@ -2,7 +2,7 @@
 
 use crate::memory::built;
 use crate::support::{code, json, run, stderr, virtual_pmu};
-use truecount_testing::programs::{FAULTS, REFERENCES};
+use truecount_testing::programs::{ELEMENTS, FAULTS, REFERENCES};
 
 /// Every fact and everything modelled, of `--model` alone, and where the order of references is asked for, too: then all
 /// of them are told.
@@ -56,6 +56,14 @@ fn check(source: &str, arguments: &[&str], threads: bool, models: &[&[&str]]) {
 fn plain() {
     check(REFERENCES, &["-O1"], false, &MODELS);
     check(REFERENCES, &["-O3", "-static"], false, &MODELS[..1]);
+}
+
+/// Elements that masks choose, and other references of uncommon sorts.
+#[test]
+fn elements() {
+    check(ELEMENTS, &["-O1", "-no-pie"], false, &MODELS);
+    let with_faults = ["-O1", "-no-pie", "-DWITH_FAULTS"];
+    check(ELEMENTS, &with_faults, false, &MODELS[..1]);
 }
 
 /// Branches without flags, indirect ones by each sort of operand, instructions across lines, flags alive all along.

@@ -26,28 +26,8 @@
 //! `core` only.
 
 use super::levels::{Model, Recent};
-pub use super::simple::{At, Does, Simple, simple};
+pub use super::simple::{At, Does, Simple, did, simple};
 use core::sync::atomic::AtomicU64;
-
-/// What was done with eight bytes of memory: bits of their shadow.
-pub mod did {
-    /// They were read …
-    pub const LOADED: u8 = 1;
-    /// … or written, or some of them.
-    pub const STORED: u8 = 2;
-    /// The same, through the stack pointer.
-    pub const STACK_LOADED: u8 = 4;
-    /// The same, through the stack pointer.
-    pub const STACK_STORED: u8 = 8;
-    /// They were read before the block of the heap was allocated, or free, that was last …
-    pub const WAS_LOADED: u8 = 16;
-    /// … or written …
-    pub const WAS_STORED: u8 = 32;
-    /// … through the stack pointer.
-    pub const WAS_STACK: u8 = 64;
-    /// They are in a block of the heap that is not large (`heap::LARGE`).
-    pub const BLOCK: u8 = 128;
-}
 
 /// The lowest bit of each byte.
 pub const EACH: u64 = 0x0101_0101_0101_0101;

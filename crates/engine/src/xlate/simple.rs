@@ -4,8 +4,27 @@
 
 use super::block::{Operand, is_absolute};
 use super::insn::{Insn, Kind, prefix};
-use super::known::did;
 use super::operand_size::{accumulator_size, operand_size};
+
+/// What was done with eight bytes of memory: bits of their shadow.
+pub mod did {
+    /// They were read …
+    pub const LOADED: u8 = 1;
+    /// … or written, or some of them.
+    pub const STORED: u8 = 2;
+    /// The same, through the stack pointer.
+    pub const STACK_LOADED: u8 = 4;
+    /// The same, through the stack pointer.
+    pub const STACK_STORED: u8 = 8;
+    /// They were read before the block of the heap was allocated, or free, that was last …
+    pub const WAS_LOADED: u8 = 16;
+    /// … or written …
+    pub const WAS_STORED: u8 = 32;
+    /// … through the stack pointer.
+    pub const WAS_STACK: u8 = 64;
+    /// They are in a block of the heap that is not large (`heap::LARGE`).
+    pub const BLOCK: u8 = 128;
+}
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use truecount_engine::virt::Options;
 use truecount_engine::virt::references::{
-    Access, Branch, Code, Executed, Lies, Line, Operand, References, Run, Sink, Thread,
+    Access, Branch, Code, Elements, Executed, Lies, Line, Operand, References, Run, Sink, Thread,
 };
-use truecount_testing::programs::{FAULTS, REFERENCES};
+use truecount_testing::programs::{ELEMENTS, FAULTS, REFERENCES};
 
 /// What is asked of a run: by thread.
 #[derive(Debug, Default)]
@@ -132,6 +132,26 @@ impl Sink for Gathered {
         counts[4] = counts[4].wrapping_add(lies.page_splits);
     }
 
+    fn masked(
+        &mut self,
+        thread: Thread,
+        code: &Code,
+        (at, operand): (usize, usize),
+        elements: Elements,
+        _hint: &mut u32,
+    ) {
+        let operand = &code.operands(at)[operand];
+        assert!(!elements.in_place);
+        for element in (0..64).filter(|element| elements.mask >> element & 1 != 0) {
+            let run = Run {
+                address: elements.address + element * u64::from(operand.size),
+                size: operand.size,
+                times: 1,
+            };
+            touch(self.of(thread), code.instructions[at].pc, operand, run);
+        }
+    }
+
     fn noted(&mut self, thread: Thread, executed: &Executed<'_>, at: usize) {
         let pc = executed.code.instructions[at].pc;
         let facts = self.of(thread);
@@ -222,6 +242,16 @@ fn plain() {
     same("filtered_vectors.c", REFERENCES, &["-O3", "-mavx2"], true);
 }
 
+/// Elements that masks choose, and other references of uncommon sorts.
+#[test]
+fn elements() {
+    let arguments = ["-O1", "-no-pie", "-DWITH_FAULTS"];
+    if let Some(program) = built("elements.c", ELEMENTS, &arguments) {
+        assert!(Command::new(program).status().unwrap().success());
+    }
+    same("filtered_elements.c", ELEMENTS, &arguments, true);
+}
+
 #[test]
 fn faults() {
     same("filtered_faults.c", FAULTS, &["-O1"], true);
@@ -246,9 +276,14 @@ fn without_addresses_for_a_shadow() {
     let sections: Vec<String> = sections
         .map(|(name, at)| format!("-Wl,--section-start=.{name}={at:#x}"))
         .collect();
-    let mut arguments = vec!["-O1", "-static", "-no-pie"];
+    let mut arguments = vec!["-O1", "-static", "-no-pie", "-DWITH_FAULTS"];
     arguments.extend(sections.iter().map(String::as_str));
-    for (name, source) in [("plain", REFERENCES), ("faults", FAULTS)] {
+    let sources = [
+        ("plain", REFERENCES),
+        ("faults", FAULTS),
+        ("elements", ELEMENTS),
+    ];
+    for (name, source) in sources {
         let source = [PLACES, source].concat();
         same(&format!("no_shadow_{name}.c"), &source, &arguments, false);
     }

@@ -122,7 +122,7 @@ pub(super) struct Gathering {
     spaces: Vec<Space>,
     tables: Vec<Table>,
     threads: Vec<Of>,
-    by_slot: HashMap<u32, usize>,
+    by_slot: FxHashMap<u32, usize>,
     paths: Option<Paths>,
     /// Nothing is wanted but the caches of the first and the last level, and branches.
     is_plain: bool,
@@ -152,7 +152,7 @@ impl Gathering {
             spaces: Vec::new(),
             tables: Vec::new(),
             threads: Vec::new(),
-            by_slot: HashMap::new(),
+            by_slot: FxHashMap::default(),
             now: 0,
             lost: 0,
             runs: Vec::new(),

@@ -1,6 +1,6 @@
 //! Where references are noted by line: which were touched, and whose they are.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use truecount_engine::virt::references::{Heap as Said, HeapEvent};
 use truecount_memory::{Heap, Kind, LINE, Moment, Near, Touched};
 
@@ -54,7 +54,7 @@ pub(crate) struct Allocated {
     pub(crate) heap: Heap,
     /// By their numbers: where the calls returned to.
     pub(crate) sites: Vec<u64>,
-    numbers: HashMap<u64, u32>,
+    numbers: FxHashMap<u64, u32>,
 }
 
 impl Allocated {
@@ -63,7 +63,7 @@ impl Allocated {
         Self {
             heap: Heap::new(BLOCKS, apart),
             sites: Vec::new(),
-            numbers: HashMap::new(),
+            numbers: FxHashMap::default(),
         }
     }
 

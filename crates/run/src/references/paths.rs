@@ -1,6 +1,7 @@
 //! What a model made of each path of functions.
 
 use super::costs::Simulated;
+use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 
 /// What is counted for the node that a thread is in, where there are nodes.
@@ -25,7 +26,7 @@ const RECENT: usize = 1 << 12;
 
 /// Sums by node of the tree of calls.
 pub(super) struct Paths {
-    numbers: HashMap<u64, u32>,
+    numbers: FxHashMap<u64, u32>,
     recent: Box<[(u64, u32)]>,
     sums: Vec<Simulated>,
 }
@@ -33,7 +34,7 @@ pub(super) struct Paths {
 impl Paths {
     pub(super) fn new() -> Self {
         Self {
-            numbers: HashMap::new(),
+            numbers: FxHashMap::default(),
             recent: vec![(u64::MAX, 0); RECENT].into_boxed_slice(),
             sums: Vec::new(),
         }

@@ -161,12 +161,11 @@ impl Quick {
         if whole
             && let Some((pc, step)) = self.indirect
             && let Some(found) = found.get_mut(usize::from(step))
+            && let Some(next) = executed.next
         {
-            if let Some(next) = executed.next {
-                let wrong = model.branches.indirect(pc, next);
-                found.last += u64::from(wrong);
-                model.meets(place::INDIRECT_WRONG, u64::from(wrong));
-            }
+            let wrong = model.branches.indirect(pc, next);
+            found.last += u64::from(wrong);
+            model.meets(place::INDIRECT_WRONG, u64::from(wrong));
         }
         true
     }

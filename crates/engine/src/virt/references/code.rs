@@ -54,7 +54,7 @@ pub struct Operand {
     /// Words of a repeated instruction: count before and after, an address before and after.
     repeat: Option<[u8; 4]>,
     /// What of it is referenced; `None`: all.
-    choice: Option<Choice>,
+    pub(super) choice: Option<Choice>,
 }
 
 /// One instruction.
@@ -209,12 +209,6 @@ impl Operand {
     /// It is repeated: what several operands of the instruction reference comes by turns.
     pub fn is_repeated(&self) -> bool {
         self.repeat.is_some()
-    }
-
-    /// What is referenced of it, where something chooses.
-    #[cfg(test)]
-    pub(super) fn chosen(&self) -> Option<&Choice> {
-        self.choice.as_ref()
     }
 
     /// The form of its address, where it has that: else see [`Executed::references`].
@@ -399,11 +393,8 @@ impl Executed<'_> {
     pub fn at(&self, form: &Form) -> u64 {
         let part = |(word, factor): (u8, u8)| self.word(word).wrapping_mul(u64::from(factor));
         let sum = form.displacement.wrapping_add(part(form.base));
-        let sum = sum.wrapping_add(part(form.index));
-        match form.segment {
-            (_, 0) => sum,
-            segment => sum.wrapping_add(part(segment)),
-        }
+        sum.wrapping_add(part(form.index))
+            .wrapping_add(part(form.segment))
     }
 
     /// Instructions that were retired, and one more if that was interrupted in its middle.

@@ -457,7 +457,7 @@ mod tests {
         let [operand] = code.operands(0) else {
             panic!("{own:02x?}: {:?}", code.operands(0));
         };
-        let elements = operand.chosen().and_then(Choice::masked_elements);
+        let elements = operand.choice.as_ref().and_then(Choice::masked_elements);
         let ours = masked.all.size >> masked.shift;
         assert_eq!(elements, Some(ours), "{own:02x?}");
         assert_eq!(operand.size, 1 << masked.shift, "{own:02x?}");
