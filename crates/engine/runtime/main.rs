@@ -114,6 +114,7 @@ mod memory_limits;
 mod memory_locks;
 mod native_call;
 mod open_pages;
+mod operand_address;
 mod outside;
 mod own_memory;
 mod pages;

@@ -60,6 +60,7 @@ pub fn prepare(context: &mut Context) {
     known.code_ways = sets.code_ways.clamp(1, WAYS);
     known.whole = u32::from(sets.data_ways <= WAYS);
     known.code_whole = u32::from(sets.code_ways <= WAYS);
+    known.longest = sets.longest;
     known.clock = known.clock.max(1);
     known.vector_room = address(rt_forget);
     known.vector_code = address(rt_recent_code);

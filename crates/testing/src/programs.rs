@@ -94,7 +94,7 @@ int main(int argc, char **argv) {
 /// References of less common sorts, over and over beside plain ones: an address in the instruction, three parts of one in FS,
 /// numbers of the x87, `pop` and `cmpxchg16b` in memory; where the CPU has AVX-512BW and VL, its vectors at all places of
 /// a line, and elements that masks choose, with flags alive; with `WITH_FAULTS` faults that a mask prevents, and does not. (To
-/// be linked without `-pie`.)
+/// be linked without `-pie`; `WIDE` says whether the CPU has those, where `cpuid` does not.)
 pub const ELEMENTS: &str = r#"
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -144,8 +144,12 @@ __attribute__((noinline)) static void masked(char *at, uint64_t mask) {
 }
 
 int main(void) {
+#ifndef WIDE
     __builtin_cpu_init();
     int wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+#else
+    int wide = WIDE;
+#endif
     char *pages = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     mprotect(pages + 4096, 4096, PROT_NONE);
     static const uint64_t masks[] = {0, 1, -1ull, 0xff, 0x8000000000000000, 0x0f0f, 0xfffffffe, 0x100000001};
@@ -158,6 +162,8 @@ int main(void) {
         masked(place + at % 71, masks[at % 8]);
         masked(place + at % 71, masks[at % 7] << at % 13);
     }
+    for (int at = 0; at < 100 && wide; at++) // in two lines, of which some models have the first alone
+        __asm__ volatile("vmovdqu64 (%0), %%zmm16\n vzeroupper" :: "r"(room + at % 10 * 128 + 16) : "memory", VECTORS);
 #ifdef WITH_FAULTS
     struct sigaction action = {.sa_handler = fault, .sa_flags = SA_NODEFER};
     sigaction(SIGSEGV, &action, 0);

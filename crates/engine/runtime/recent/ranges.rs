@@ -2,7 +2,7 @@
 
 use crate::known;
 use crate::layout::Context;
-use crate::xlate::block::Operand;
+use crate::operand_address::operand_address;
 use crate::xlate::decode::{Insn, MAX_LEN, decode, prefix};
 use crate::xlate::known::{Literal, Record};
 
@@ -19,7 +19,7 @@ pub(super) fn of(context: &Context, literal: &Literal) -> Option<[Option<(u64, u
     let record = Record(literal.record);
     let (insn, code, next) = instruction(context, record)?;
     if let Some(size) = long_operand(&insn) {
-        let at = address(context, &insn, &code, next)?;
+        let at = operand_address(context, &insn, &code, next);
         // (`pop`: from the stack, too.)
         let stack = context.regs[RSP];
         let stack = (insn.space == 0 && insn.opcode == 0x8f).then_some((stack, stack + 7));
@@ -70,35 +70,6 @@ fn long_operand(insn: &Insn) -> Option<u64> {
         (1, 0xc7) if which == 1 => Some(16),
         _ => None,
     }
-}
-
-/// Where its operand is; `next`: the next instruction.
-fn address(context: &Context, insn: &Insn, code: &[u8], next: u64) -> Option<u64> {
-    let sib = usize::from(insn.modrm & 7 == 4);
-    let Operand { base, index } = Operand::of(insn, code);
-    let rest = code.get(usize::from(insn.modrm_at) + 1 + sib..)?;
-    let long = || {
-        rest.first_chunk()
-            .map(|bytes| i64::from(i32::from_le_bytes(*bytes)))
-    };
-    let displacement = match insn.modrm >> 6 {
-        1 => i64::from(*rest.first()? as i8),
-        2 => long()?,
-        _ if base.is_none() => long()?,
-        _ => 0,
-    };
-    let register = |number: u8| context.regs.get(usize::from(number)).copied();
-    let mut at = displacement.cast_unsigned();
-    if insn.is_rip_relative() {
-        at = at.wrapping_add(next);
-    }
-    if let Some(base) = base {
-        at = at.wrapping_add(register(base)?);
-    }
-    if let Some((index, scale)) = index {
-        at = at.wrapping_add(register(index)? << scale);
-    }
-    Some(at)
 }
 
 /// The instruction that a record names, its bytes, and the address of the next one.

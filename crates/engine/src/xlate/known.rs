@@ -373,8 +373,8 @@ pub struct Known {
     pub from: [u32; 2],
     /// On the way: where that is …
     pub began: u32,
-    /// Nothing.
-    pub rest: u32,
+    /// See `levels::Sets`.
+    pub longest: u32,
     /// … what a record says beside what it is of …
     pub says: u64,
     /// … its first line, and its last.

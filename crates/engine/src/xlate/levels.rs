@@ -21,6 +21,8 @@ pub struct Sets {
     pub data_ways: u32,
     /// … and of instructions.
     pub code_ways: u32,
+    /// Bytes that a reference to data counts for at most.
+    pub longest: u32,
 }
 
 /// First levels, where translated code looks: one less than there are sets.

@@ -172,6 +172,7 @@ fn branches_are_all_told_and_references_to_other_lines() {
         data_ways: 8,
         code_ways: 8,
         code_line: 64,
+        longest: 64,
         branches: true,
         predicted: false,
     };
@@ -274,6 +275,7 @@ fn what_a_signal_interrupts_is_told_once() {
         data_ways: 8,
         code_ways: 8,
         code_line: 64,
+        longest: 64,
         branches: true,
         predicted,
     };

@@ -145,10 +145,13 @@ pub struct Levels {
     pub code_ways: u32,
     /// … and bytes of their lines.
     pub code_line: u32,
+    /// Bytes that a reference to data counts for at most.
+    pub longest: u32,
     /// Branches are a part of it.
     pub branches: bool,
-    /// Conditional ones are predicted as Cachegrind does (its manual, "Branch prediction"), by the engine: [`Next::Branch`]
-    /// tells those of a thread that are predicted wrongly, [`Sink::taken`] how often each was taken.
+    /// They are predicted as Cachegrind does (its manual, "Branch prediction"), by the engine: [`Next::Branch`] and
+    /// [`Next::Jump`] tell those of a thread that are predicted wrongly, [`Sink::taken`] how often each conditional one was
+    /// taken.
     pub predicted: bool,
 }
 
@@ -308,6 +311,7 @@ impl References {
             code_bits: levels.code_line.trailing_zeros(),
             data_ways: levels.data_ways,
             code_ways: levels.code_ways,
+            longest: levels.longest,
         });
         self.branches = levels.is_none_or(|levels| levels.branches);
         self.predicted = levels.is_some_and(|levels| levels.branches && levels.predicted);

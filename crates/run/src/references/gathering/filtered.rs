@@ -52,8 +52,8 @@ impl Gathering {
     /// The model's first levels, if a reference to the line that was used last in its set changes nothing in the model,
     /// nor in what else is wanted.
     pub(in crate::references) fn levels(&self) -> Option<Levels> {
-        /// Bytes of the longest reference that the engine looks up.
-        const LONGEST: u32 = 32;
+        /// Bytes of the shortest lines.
+        const SHORTEST: u32 = 32;
         let Wanted {
             model,
             beside,
@@ -73,9 +73,10 @@ impl Gathering {
         } = beside;
         let machine = model.as_ref()?;
         let caches = [machine.i1, machine.d1, machine.ll];
-        let mut caches = caches.into_iter().chain(*l2);
-        // (Longer references are fed to the model as if they were as long as a line.)
-        let looked = machine.d1.line == LINE as u32 && caches.all(|cache| cache.line >= LONGEST);
+        let caches = caches.into_iter().chain(*l2);
+        // (References count for at most a line of the smallest.)
+        let longest = caches.map(|cache| cache.line).min()?;
+        let looked = machine.d1.line == LINE as u32 && longest >= SHORTEST;
         let ordered = tlb.is_some() || itlb.is_some() || *prefetch != Prefetch::None;
         let sets = |sets: u64| u32::try_from(sets).ok().filter(|sets| *sets <= MOST_SETS);
         let levels = Levels {
@@ -84,6 +85,7 @@ impl Gathering {
             data_ways: machine.d1.ways,
             code_ways: machine.i1.ways,
             code_line: machine.i1.line,
+            longest,
             branches: !without_branches,
             predicted: *predictor == Predictor::Cachegrind,
         };
