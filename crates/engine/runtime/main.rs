@@ -147,6 +147,7 @@ mod totals;
 mod turns;
 mod unfinished;
 mod unfollowed;
+mod vectors;
 mod write_execute;
 
 #[panic_handler]

@@ -1,7 +1,7 @@
 //! What is left out of the ring because it adds nothing adds nothing: the same lines, splits, executions and taken
 //! branches as where every reference is noted.
 
-use super::support::{built, fixed_layout, launch};
+use super::support::{built, fixed_layout, launch, same_references};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -184,11 +184,8 @@ impl Sink for Gathered {
 
 fn run(program: &Path, filtered: bool) -> Option<Gathered> {
     let mut command = Command::new(program);
-    command
-        .env_clear()
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    same_references(&mut command);
     fixed_layout(&mut command);
     let all = Arc::new(Mutex::new(Gathered::default()));
     let sink: Arc<Mutex<dyn Sink>> = all.clone();

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
-use support::{built, fixed_layout, launch};
+use support::{built, fixed_layout, launch, same_references};
 use truecount_engine::virt::references::{Access, Executed, References, Sink, Thread, Unknown};
 use truecount_engine::virt::{self, Options};
 
@@ -64,9 +64,8 @@ impl Sink for All {
 /// Runs a program with its references noted.
 fn noted(program: &Path, arguments: &[&str]) -> Option<(All, virt::Outcome)> {
     let mut command = Command::new(program);
-    command.args(arguments).env_clear();
-    // The virtual PMU does not let the C library register a restartable sequence.
-    command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    command.args(arguments);
+    same_references(&mut command);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     fixed_layout(&mut command);
     let all = Arc::new(Mutex::new(All::default()));
@@ -86,9 +85,8 @@ fn as_traced(program: &Path, arguments: &[&str]) -> Option<All> {
     assert!(outcome.status.success(), "{}", outcome.status);
     assert_eq!(all.instructions, outcome.totals.instructions());
     let mut command = Command::new(program);
-    command.args(arguments).env_clear();
-    // The virtual PMU does not let the C library register a restartable sequence.
-    command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    command.args(arguments);
+    same_references(&mut command);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     fixed_layout(&mut command);
     let traced = tracer::trace(command)?;

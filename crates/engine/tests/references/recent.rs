@@ -1,7 +1,7 @@
 //! What a model's first levels are known to have is left out of the ring, and nothing else: branches are all told, and
 //! references to other lines.
 
-use super::support::{built, fixed_layout, launch};
+use super::support::{built, fixed_layout, launch, same_references};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use truecount_engine::virt::references::{
@@ -138,7 +138,7 @@ fn told(
     alone: bool,
     calls: Option<CallOptions>,
 ) -> Option<(Told, Outcome)> {
-    command.env_clear();
+    same_references(&mut command);
     fixed_layout(&mut command);
     let all = Arc::new(Mutex::new(Told::default()));
     let sink: Arc<Mutex<dyn Sink>> = all.clone();

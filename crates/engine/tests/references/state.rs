@@ -1,8 +1,10 @@
 //! What `xsave` and its kin write is what they wrote when the program ran without the engine; what `xrstor` reads of it.
 
+use super::support::run;
 use super::{built, noted};
 use std::collections::BTreeSet;
 use std::process::Command;
+use truecount_engine::virt::Options;
 
 /// Saves the state by `save` and writes the whole area out; the area was full of `fill`. First it reads the area's
 /// first byte, so that the address is known.
@@ -139,4 +141,98 @@ fn read_of(name: &str, code: &str) -> Option<Places> {
     let mut read: Vec<(u64, u32)> = read.map(|&(_, at, size, _)| (at - base, size)).collect();
     read.sort_unstable();
     Some(read)
+}
+
+/// Prints whether vectors are in use, as the state says that is saved: in new code, behind calls of the system, in a handler,
+/// in a child; with vectors as in a new program, and with some that are used.
+const IN_USE: &str = r#"
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char area[16384] __attribute__((aligned(64)));
+static char seen[512];
+static int count;
+static void look(void) {
+    for (int at = 0; at < 64; at++) ((volatile char *)area)[512 + at] = 0;
+    __asm__ volatile("xsavec (%0)" :: "r"(area), "a"(2), "d"(0) : "memory");
+    seen[count++] = '0' + (area[512] >> 1 & 1);
+}
+#define CLEAR __asm__ volatile("vzeroall" ::: "memory")
+#define USE __asm__ volatile("pcmpeqd %%xmm7, %%xmm7" ::: "memory")
+#define CALL(number, a, b, c) ({ long result; __asm__ volatile("syscall" : "=a"(result) \
+    : "a"((long)(number)), "D"((long)(a)), "S"((long)(b)), "d"((long)(c)) : "rcx", "r11", "memory"); result; })
+static void handler(int signal, siginfo_t *info, void *context) {
+    look();
+    CALL(10, (uintptr_t)info->si_addr & -4096, 4096, PROT_READ | PROT_WRITE);
+    look();
+}
+static long (*volatile one)(void), (*volatile other)(void);
+static long first(void) { look(); return 1; }
+static long second(void) { look(); return 2; }
+int main(void) {
+    struct sigaction action = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO };
+    sigaction(SIGSEGV, &action, 0);
+    char *pages = mmap(0, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    one = first;
+    other = second;
+    for (int round = 0; round < 100; round++) {
+        if (round % 3) CLEAR; else USE;
+        look();
+        if (round & 1) one(); else other();
+        CALL(39, 0, 0, 0);
+        look();
+        if (round == 10 || round == 12) *(volatile char *)(pages + 4096 * (round == 12)) = 1;
+        if (round == 20) {
+            long child = CALL(57, 0, 0, 0);
+            look();
+            if (!child) {
+                CALL(1, 1, seen, count);
+                CALL(60, 0, 0, 0);
+            }
+            CALL(61, child, 0, 0);
+        }
+        look();
+    }
+    CALL(1, 1, seen, count);
+    return 0;
+}
+"#;
+
+#[test]
+fn vectors_that_are_not_used_stay_so() {
+    if !is_x86_feature_detected!("xsavec") || !is_x86_feature_detected!("avx") {
+        truecount_testing::skip("x86-64", "this CPU has no xsavec, or no AVX");
+        return;
+    }
+    // (Without what the compiler would use vectors for.)
+    let Some(program) = built("in_use.c", IN_USE, &["-O1", "-fno-tree-vectorize"]) else {
+        return;
+    };
+    // A hypervisor or kernel that saves and restores vectors may leave them in use: what no run of some says is not so.
+    let both = |all: String, one: String| -> String {
+        assert_eq!(all.len(), one.len());
+        let all = all.chars().zip(one.chars());
+        all.map(|(all, one)| all.min(one)).collect()
+    };
+    let natively = (0..8).map(|_| {
+        let output = Command::new(&program).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    });
+    let natively = natively.reduce(both).unwrap();
+    assert!(natively.contains('1'));
+    let mut counted = Vec::new();
+    for _ in 0..8 {
+        let Some((status, output, _)) = run(Command::new(&program), &Options::default()) else {
+            return;
+        };
+        assert!(status.success());
+        counted.push(output);
+    }
+    assert_eq!(counted.into_iter().reduce(both).unwrap(), natively);
 }

@@ -20,6 +20,16 @@ pub fn fixed_layout(command: &mut Command) {
     }
 }
 
+/// An environment in which two runs make the same references.
+pub fn same_references(command: &mut Command) {
+    command.env_clear();
+    // The virtual PMU does not let the C library register a restartable sequence.
+    command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    // Binding lazily, the loader executes an `xsavec` each time. It leaves out what is not in use, and a hypervisor or kernel that
+    // restores vectors at any time may leave them in use.
+    command.env("LD_BIND_NOW", "1");
+}
+
 /// Starts it under the virtual PMU; `None` (and a printed reason) where the machine forbids ptrace.
 pub fn launch(command: &mut Command, options: &Options) -> Option<Running> {
     match virt::launch(command, options) {
