@@ -150,6 +150,8 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
     let mut before = false;
     // Registers that are in slots.
     let mut lent = [None; LENT];
+    // RAX has the flags.
+    let mut flags = false;
     for record in cache.records(&block) {
         let end = at + u64::from(record.host);
         let head = record.guest & record::HEAD != 0;
@@ -179,6 +181,12 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
                         frame.set_register(base, sum.wrapping_sub(context.program_gs));
                     }
                 }
+            }
+            if flags {
+                let held = frame.registers()[0];
+                frame.set_register(RAX, context.noted.known.spill[0]);
+                // As `flags_to_rax` has them: AH by `lahf`, AL says whether there was an overflow.
+                frame.eflags = frame.eflags & !(LAHF | OF) | held >> 8 & LAHF | (held & 1) << 11;
             }
             for (lent, value) in lent.into_iter().zip(context.noted.known.lent) {
                 if let Some(register) = lent {
@@ -224,6 +232,7 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
         match record.guest & !(record::LEN | record::FAR) {
             record::LENT => lent[slot] = Some(record.guest & record::LEN),
             record::BACK => lent[slot] = None,
+            record::FLAGS => flags = record.guest & 1 == 0,
             _ => {
                 counted |= record.guest & record::COUNTS != 0;
                 spilled |= record.guest & record::SPILLS != 0;
@@ -234,6 +243,11 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
     }
     Found::Between
 }
+
+/// The flags that `lahf` loads, in their places: sign, zero, adjust, parity, carry.
+const LAHF: u64 = 0xd5;
+/// Overflow.
+const OF: u64 = 1 << 11;
 
 fn is_conditional(pages: &mut Pages, pc: u64) -> bool {
     let mut bytes = [0u8; 15];

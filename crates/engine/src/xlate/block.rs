@@ -59,7 +59,7 @@ pub const MAX_EXITS: usize = 20;
 pub const MAX_PARTS: usize = MAX_EXITS + 1;
 /// Most records of a block: an instruction's own, its lines, a branch, two references, two registers that are lent and
 /// come back.
-pub const MAX_RECORDS: usize = 10 * MAX_INSNS + 5 + MAX_WATCHES;
+pub const MAX_RECORDS: usize = 14 * MAX_INSNS + 5 + MAX_WATCHES;
 
 /// One copied instruction or one insertion of the translator's.
 #[repr(C)]
@@ -244,6 +244,7 @@ pub fn build<'b>(
         together: Together::NONE,
         uses: [Uses::ALL; MAX_INSNS],
         lent: [None; LENT],
+        flags_lent: false,
     };
     builder.block.body = builder.hot.here();
     builder.gather(source, pc);
@@ -278,6 +279,8 @@ struct Builder<'a, 'b> {
     uses: [Uses; MAX_INSNS],
     /// … and those that are, by slot.
     lent: [Option<u8>; LENT],
+    /// Flags are in RAX.
+    flags_lent: bool,
 }
 
 impl Builder<'_, '_> {

@@ -1,6 +1,7 @@
 //! Code that notes only references that are not known to add nothing: see [`crate::xlate::known`]. Flags and registers
 //! stay.
 
+use super::lend::Flags;
 use super::together::{Group, Turn};
 use super::{Builder, Item, record};
 use crate::layout::COUNTERS;
@@ -78,7 +79,8 @@ impl Builder<'_, '_> {
         words: &Words,
         (noting, filter): (&Noting, &Filter),
     ) {
-        let live = self.live.get(at).is_none_or(|&live| live != 0);
+        let flags = self.save_flags(at, words, filter);
+        let live = flags != Flags::Dead;
         let two = item.insn.has(prefix::FS) || filter.recent.is_some();
         let (address, other) = self.lend(at, words, (live, two));
         let here = self.hot.here();
@@ -86,7 +88,7 @@ impl Builder<'_, '_> {
             Some(group) => self.load_lowest(group, address),
             None => load_address(self.hot, item, one, (address, other)),
         }
-        if live {
+        if flags == Flags::Apart {
             self.hot.store_gs(filter.spill, RAX);
             self.hot.flags_to_rax();
         }
@@ -99,12 +101,12 @@ impl Builder<'_, '_> {
             None => self.ask(one, time, (address, other), filter, cold),
         }
         let back = self.hot.here();
-        if live {
+        if flags == Flags::Apart {
             self.hot.flags_from_rax();
             self.hot.load_gs(filter.spill, RAX);
         }
         self.record(here, record::HEAD);
-        self.cold_address(item, one, words, (address, other), (live, filter));
+        self.cold_address(item, one, (address, other), (flags, filter));
         let literal = Literal {
             record: Record::reference(noting.described, at, one.does).0,
             back: 0,

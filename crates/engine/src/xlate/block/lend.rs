@@ -3,8 +3,11 @@
 //! What a register had goes to a slot of the thread's, and comes back in front of the first instruction that needs it, or of
 //! one that may leave the block; an instruction that overwrites it makes that needless. In between any number of references
 //! are looked up. Who finds the thread there learns from the block's records what is in the slots (`record::LENT`).
+//!
+//! In the same way flags go to RAX, and RAX to its spill slot (`record::FLAGS`).
 
 use super::uses::Uses;
+use super::uses::keeps_flags;
 use super::{Builder, Item, record};
 use crate::xlate::decode::Kind;
 use crate::xlate::emit::RAX;
@@ -13,6 +16,17 @@ use crate::xlate::references::Words;
 
 /// All that can be lent: not RSP and RBP, nor R12 and R13, which have longer forms as bases.
 const ALL: [u8; 12] = [1, 2, 6, 7, 8, 9, 10, 11, 3, 14, 15, 0];
+
+/// Where the flags are while something is looked up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flags {
+    /// Nobody needs them.
+    Dead,
+    /// In RAX, and they stay there.
+    Lent,
+    /// In RAX, for a moment.
+    Apart,
+}
 
 impl Builder<'_, '_> {
     /// Finds what each instruction uses.
@@ -62,6 +76,30 @@ impl Builder<'_, '_> {
             };
         }
         (registers[0], registers[1])
+    }
+
+    /// In front of instruction `at`: saves the flags in RAX, if they are alive, and RAX in its slot; whether they are to come back
+    /// right behind the look-up ([`Self::flags_back`]), as a word of the address is in RAX.
+    pub(super) fn save_flags(&mut self, at: usize, words: &Words, filter: &Filter) -> Flags {
+        if self.live.get(at).is_some_and(|&live| live == 0) {
+            return Flags::Dead;
+        }
+        if words.before().any(|register| register == RAX) {
+            return Flags::Apart;
+        }
+        if !self.flags_lent {
+            for slot in 0..LENT {
+                if self.lent(slot) == Some(RAX) {
+                    self.come_back(slot);
+                }
+            }
+            let here = self.hot.here();
+            self.hot.store_gs(filter.spill, RAX);
+            self.hot.flags_to_rax();
+            self.record(here, record::FLAGS);
+            self.flags_lent = true;
+        }
+        Flags::Lent
     }
 
     /// What is lent already.
@@ -117,6 +155,21 @@ impl Builder<'_, '_> {
                 self.come_back(slot);
             }
         }
+        if (uses.reads | uses.writes) & 1 != 0 || !keeps_flags(&item.insn) {
+            self.flags_come_back();
+        }
+    }
+
+    /// Flags and RAX, if they are lent.
+    pub(super) fn flags_come_back(&mut self) {
+        let Some(filter) = self.filtering().filter(|_| self.flags_lent) else {
+            return;
+        };
+        let here = self.hot.here();
+        self.hot.flags_from_rax();
+        self.hot.load_gs(filter.spill, RAX);
+        self.record(here, record::FLAGS | 1);
+        self.flags_lent = false;
     }
 
     /// Behind instruction `at`: what it has overwritten need not come back.
@@ -135,6 +188,7 @@ impl Builder<'_, '_> {
         for slot in 0..LENT {
             self.come_back(slot);
         }
+        self.flags_come_back();
     }
 
     fn come_back(&mut self, slot: usize) {

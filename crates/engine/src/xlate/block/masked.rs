@@ -1,6 +1,7 @@
 //! Code that notes references whose elements a mask chooses: see [`crate::xlate::masked`]. Flags and registers stay.
 
 use super::filter::{Value, load_address};
+use super::lend::Flags;
 use super::{Builder, Item, record};
 use crate::xlate::decode::prefix;
 use crate::xlate::emit::{Buffer, RAX};
@@ -19,10 +20,11 @@ impl Builder<'_, '_> {
         words: &Words,
         (noting, filter): (&Noting, &Filter),
     ) {
-        let live = self.live.get(at).is_none_or(|&live| live != 0);
+        let flags = self.save_flags(at, words, filter);
+        let live = flags != Flags::Dead;
         let (address, other) = self.lend(at, words, (live, item.insn.has(prefix::FS)));
         let here = self.hot.here();
-        if live {
+        if flags == Flags::Apart {
             self.hot.store_gs(filter.spill, RAX);
             self.hot.flags_to_rax();
         }
@@ -30,12 +32,12 @@ impl Builder<'_, '_> {
         self.hot.put(&[0xe9]);
         self.jumps_to(cold);
         let back = self.hot.here();
-        if live {
+        if flags == Flags::Apart {
             self.hot.flags_from_rax();
             self.hot.load_gs(filter.spill, RAX);
         }
         self.record(here, record::HEAD);
-        self.cold_address(item, &one.all, words, (address, other), (live, filter));
+        self.cold_address(item, &one.all, (address, other), (flags, filter));
         load_mask(self.cold, address, one.mask, noting.wide_masks);
         self.cold.store_gs(filter.mask, address);
         let literal = Literal {
@@ -54,17 +56,16 @@ impl Builder<'_, '_> {
         );
     }
 
-    /// In cold code: an address comes to where the runtime looks for it. `live`: flags are in RAX.
+    /// In cold code: an address comes to where the runtime looks for it.
     pub(super) fn cold_address(
         &mut self,
         item: &Item,
         one: &crate::xlate::known::Simple,
-        words: &Words,
         (address, other): (u8, u8),
-        (live, filter): (bool, &Filter),
+        (flags, filter): (Flags, &Filter),
     ) {
         // The register with the flags may be one of the address'.
-        let swap = live && words.before().any(|register| register == RAX);
+        let swap = flags == Flags::Apart;
         let exchange = |code: &mut Buffer<'_>| {
             if swap {
                 // xchg gs:[spill], rax

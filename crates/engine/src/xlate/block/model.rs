@@ -2,6 +2,7 @@
 //! [`crate::xlate::recent`]. Flags and registers stay.
 
 use super::filter::{LINES_AT, TIMES_AT, Value};
+use super::lend::Flags;
 use super::predict::Way;
 use super::{Builder, Item, record};
 use crate::xlate::decode::Kind;
@@ -34,6 +35,7 @@ impl Builder<'_, '_> {
             self.look_at_lines(fetch, (item, at), lines, (filter, recent));
         }
         if item.insn.kind == Kind::Jcc && recent.branches {
+            self.flags_come_back();
             let here = self.hot.here();
             let branch = Record::conditional(noting.described, at);
             let condition = item.insn.opcode & 15;
@@ -54,11 +56,11 @@ impl Builder<'_, '_> {
         lines: [u64; 2],
         (filter, recent): (&Filter, &Recent),
     ) {
-        let live = self.live.get(at).is_none_or(|&live| live != 0);
         let words = Words::of(&item.insn, item.code());
-        let (clock, _) = self.lend(at, &words, (live, false));
+        let flags = self.save_flags(at, &words, filter);
+        let (clock, _) = self.lend(at, &words, (flags != Flags::Dead, false));
         let here = self.hot.here();
-        if live {
+        if flags == Flags::Apart {
             self.hot.store_gs(filter.spill, 0);
             self.hot.flags_to_rax();
         }
@@ -91,7 +93,7 @@ impl Builder<'_, '_> {
             self.hot.store_gs(place(line) + TIMES_AT, clock);
         }
         let back = self.hot.here();
-        if live {
+        if flags == Flags::Apart {
             self.hot.flags_from_rax();
             self.hot.load_gs(filter.spill, 0);
         }

@@ -17,6 +17,10 @@ pub const LENT: u8 = HEAD | SPILLS;
 /// … and once this is through it is the program's again.
 pub const BACK: u8 = HEAD | COUNTS;
 
+/// Once this is through, the flags are in RAX, and what the program has there is in its spill slot; with the lowest bit they are
+/// where they belong again.
+pub const FLAGS: u8 = HEAD | SPILLS | COUNTS;
+
 /// Which slot, beside [`LENT`] and [`BACK`].
 pub const fn slot(number: usize) -> u8 {
     if number == 0 { 0 } else { FAR }

@@ -89,6 +89,23 @@ impl Uses {
     }
 }
 
+/// Whether an instruction, of common ones, neither reads nor writes flags.
+pub(super) fn keeps_flags(insn: &Insn) -> bool {
+    // What may write them, or not, is in no table.
+    let known = match insn.space {
+        0 => matches!(
+            insn.opcode,
+            0x50..=0x5f | 0x63 | 0x68 | 0x6a | 0x88..=0x8b | 0x8d | 0x90 | 0xb0..=0xbf | 0xc6 | 0xc7 | 0xc9
+        ),
+        1 => {
+            insn.is_vector()
+                || matches!(insn.opcode, 0x18..=0x1f | 0xb6 | 0xb7 | 0xbe | 0xbf | 0xc8..=0xcf)
+        }
+        _ => insn.is_vector(),
+    };
+    known && insn.kind == Kind::Plain && insn.flags_read() | insn.flags_written() == 0
+}
+
 /// The register in `ModRM.reg`.
 fn reg(insn: &Insn) -> u16 {
     1 << insn.reg()
