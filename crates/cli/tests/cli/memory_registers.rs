@@ -2,8 +2,8 @@
 
 use crate::support::{program, truecount};
 
-/// With an address: loads from there (with another argument elements that a mask chooses, where the CPU has AVX-512BW), and
-/// prints the registers and flags that the fault's handler sees. Without: loops with the same registers, and a timer whose
+/// With an address: loads from there (with another argument elements that a mask chooses, where the CPU has AVX-512BW; or with
+/// other flags), and prints the registers and flags that the fault's handler sees. Without: loops with the same registers, and a timer whose
 /// handler looks at them there.
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
@@ -15,7 +15,7 @@ const PROGRAM: &str = r#"
 #include <ucontext.h>
 #include <unistd.h>
 
-extern char loop_begins[], loop_ends[], masks_begin[], masks_end[];
+extern char loop_begins[], loop_ends[], masks_begin[], masks_end[], flags_begin[], flags_set[], flags_used[], flags_end[];
 static long cells[16];
 static volatile int seen, wrong;
 
@@ -40,10 +40,13 @@ static void tick(int signal, siginfo_t *info, void *frame) {
     long long *registers = ((ucontext_t *)frame)->uc_mcontext.gregs;
     int in_loop = registers[REG_RIP] >= (long)loop_begins && registers[REG_RIP] < (long)loop_ends;
     int in_masks = registers[REG_RIP] >= (long)masks_begin && registers[REG_RIP] < (long)masks_end;
-    if (!in_loop && !in_masks) return;
+    int in_flags = registers[REG_RIP] >= (long)flags_begin && registers[REG_RIP] < (long)flags_end;
+    if (!in_loop && !in_masks && !in_flags) return;
     seen++;
     for (int at = 0; at < 11; at++) wrong += registers[names[at]] != values[at];
     wrong += registers[REG_RBX] != (long)cells;
+    if (registers[REG_RIP] >= (long)flags_set && registers[REG_RIP] <= (long)flags_used)
+        wrong += (registers[REG_EFL] & 0x8d5) != 0x814;
 }
 
 int main(int count, char **arguments) {
@@ -58,6 +61,10 @@ int main(int count, char **arguments) {
     if (count > 1) {
         unsigned long address = strtoul(arguments[1], 0, 0);
         if (address < 64) address = (unsigned long)page + 4096 - address;
+        if (count > 2 && *arguments[2] == 'o')
+            __asm__ volatile(SET "mov $0x80000000, %%r12d\n sub $1, %%r12d\n"
+                "mov (%%rbx), %%rcx\n mov 8(%%rbx), %%rdx\n mov 16(%%rbx), %%r12\n mov 24(%%rbx), %%edi\n jo 1f\n nop\n1: ud2"
+                :: "b"(address) : SPOILED);
         if (count > 2 && masks)
             __asm__ volatile(SET "kmovq %%rax, %%k1\n cmp $0x12, %%eax\n"
                 "vmovdqu8 (%%rbx), %%zmm16%{%%k1%}\n vmovdqu8 %%zmm16, 64(%%rbx)%{%%k1%}\n"
@@ -81,9 +88,16 @@ int main(int count, char **arguments) {
             "cmp %%r9, %%r8\n vmovdqu8 (%%rbx), %%zmm16%{%%k1%}\n adc $0, %%r13\n vmovdqu8 %%zmm16, 64(%%rbx)%{%%k1%}\n"
             "mov 8(%%rbx), %%r13\n dec %%r12d\n jnz masks_begin\n masks_end:\n"
             :: "b"(cells) : SPOILED);
+    int behind = seen;
+    for (int again = 0; again < 2000 && seen < behind + 100; again++)
+        __asm__ volatile(SET "mov $100000, %%r12d\n flags_begin:\n mov $0x80000000, %%r13d\n sub $1, %%r13d\n flags_set:\n"
+            "mov (%%rbx), %%r13\n mov %%r13, 8(%%rbx)\n push %%r13\n pop %%r13\n movzwl 17(%%rbx), %%r13d\n"
+            "movdqu (%%rbx), %%xmm0\n mov 16(%%rbx), %%r13\n flags_used:\n"
+            "seto 32(%%rbx)\n dec %%r12d\n jnz flags_begin\n flags_end:\n"
+            :: "b"(cells) : SPOILED, "xmm0");
     struct itimerval never = {{0, 0}, {0, 0}};
     setitimer(ITIMER_REAL, &never, 0);
-    printf("%d %d\n", seen > 20 && (!masks || seen > first + 10), wrong);
+    printf("%d %d\n", seen > 20 && (!masks || behind > first + 10) && seen > behind + 10, wrong);
 }
 "#;
 
@@ -116,7 +130,7 @@ fn a_handler_sees_the_programs_registers() {
         &["--locality"],
     ];
     for address in addresses {
-        for masks in [None, Some("masks")] {
+        for masks in [None, Some("masks"), Some("overflow")] {
             let mut command = std::process::Command::new(&program);
             let natively = prints(command.arg(address).args(masks));
             assert_eq!(natively.split(' ').count(), 13, "{natively}");
