@@ -183,10 +183,7 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
                 }
             }
             if flags {
-                let held = frame.registers()[0];
-                frame.set_register(RAX, context.noted.known.spill[0]);
-                // As `flags_to_rax` has them: AH by `lahf`, AL says whether there was an overflow.
-                frame.eflags = frame.eflags & !(LAHF | OF) | held >> 8 & LAHF | (held & 1) << 11;
+                take_flags_back(context, frame);
             }
             for (lent, value) in lent.into_iter().zip(context.noted.known.lent) {
                 if let Some(register) = lent {
@@ -242,6 +239,13 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
         }
     }
     Found::Between
+}
+
+/// From RAX, as `flags_to_rax` puts them there: AH by `lahf`, AL says whether there was an overflow.
+fn take_flags_back(context: &Context, frame: &mut Ucontext) {
+    let held = frame.registers()[0];
+    frame.set_register(RAX, context.noted.known.spill[0]);
+    frame.eflags = frame.eflags & !(LAHF | OF) | held >> 8 & LAHF | (held & 1) << 11;
 }
 
 /// The flags that `lahf` loads, in their places: sign, zero, adjust, parity, carry.
