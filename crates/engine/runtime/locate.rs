@@ -148,10 +148,8 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
     let (mut counted, mut spilled, mut noted, mut branched) = (false, false, false, false);
     // The same, where the instruction begins.
     let mut before = false;
-    // Registers that are in slots.
-    let mut lent = [None; LENT];
-    // RAX has the flags.
-    let mut flags = false;
+    // Registers that are in slots; whether RAX has the flags.
+    let (mut lent, mut flags) = ([None; LENT], false);
     for record in cache.records(&block) {
         let end = at + u64::from(record.host);
         let head = record.guest & record::HEAD != 0;
