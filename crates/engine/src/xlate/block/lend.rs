@@ -78,8 +78,8 @@ impl Builder<'_, '_> {
         (registers[0], registers[1])
     }
 
-    /// In front of instruction `at`: saves the flags in RAX, if they are alive, and RAX in its slot; whether they are to come back
-    /// right behind the look-up ([`Self::flags_back`]), as a word of the address is in RAX.
+    /// In front of instruction `at`: saves the flags in RAX, if they are alive, and RAX in its slot. Where a word of the address is
+    /// in RAX that is the caller's, for the time of the look-up ([`Flags::Apart`]).
     pub(super) fn save_flags(&mut self, at: usize, words: &Words, filter: &Filter) -> Flags {
         if self.live.get(at).is_some_and(|&live| live == 0) {
             return Flags::Dead;
