@@ -401,7 +401,6 @@ extern "C" fn rt_start(args: *const StartArgs) -> *mut Context {
     shadow::init();
     rseq::start(args.sequences != 0);
     prepare(context, args.slot as u32);
-    crate::vectors::begins(context);
     context.leader = args.slot as u32;
     perf::started(context);
     outside::start(args.sp, args.cache_fd);

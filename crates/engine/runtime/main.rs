@@ -147,7 +147,6 @@ mod totals;
 mod turns;
 mod unfinished;
 mod unfollowed;
-mod vectors;
 mod write_execute;
 
 #[panic_handler]

@@ -23,7 +23,6 @@ struct Kept {
     /// Where it goes on.
     next: u64,
     low: Vectors,
-    unused: u32,
 }
 
 /// The function's frame is on the thread's stack, below the caller's red zone. False: there is no room for it.
@@ -45,7 +44,6 @@ pub fn begin(context: &mut Context, function: u64, arguments: [u64; 3]) -> bool 
     kept.flags = context.rflags;
     kept.next = context.pc;
     kept.low = context.xmm;
-    kept.unused = context.vectors_unused;
     context.region.native = at;
     // Not counted from its first instruction on.
     collect::follow(context);
@@ -79,7 +77,6 @@ pub fn is_over(context: &mut Context, pc: u64) -> bool {
     context.regs[2] = result;
     context.rflags = kept.flags;
     context.xmm = kept.low;
-    context.vectors_unused = kept.unused;
     context.pc = kept.next;
     // SAFETY: `xsave64` wrote it, and nobody else has. What it loads into the lower halves of vectors is overwritten from
     // the context on the way out; this code has nothing in them across it.

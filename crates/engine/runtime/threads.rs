@@ -296,8 +296,6 @@ fn describe(context: &Context, child: &mut Context, slot: u32, call: &Call, mask
     }
     child.rflags = context.rflags;
     child.xmm = context.xmm;
-    child.vectors_unused = context.vectors_unused;
-    child.tells_unused = context.tells_unused;
     child.pc = context.pc;
     child.target = context.pc;
     child.altstack = if shares_memory && !call.has(CLONE_VFORK) {

@@ -365,10 +365,6 @@ pub struct Context {
     pub pc: u64,
     /// XMM0 to XMM15.
     pub xmm: Vectors,
-    /// Not 0: those are as in a new program, and the CPU says so (`XINUSE`, which `xsave` writes; the values are all 0 then).
-    pub vectors_unused: u32,
-    /// Not 0: the CPU tells (`xgetbv` with ECX 1).
-    pub tells_unused: u32,
     /// Program address at which a native fault is expected (`own_memory::NOWHERE`: none; a program may jump to 0).
     pub native_pc: u64,
     /// Program's alternate signal stack: base, size, flags.

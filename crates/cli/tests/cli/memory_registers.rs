@@ -3,8 +3,8 @@
 use crate::support::{program, truecount};
 
 /// With an address: loads from there (with another argument elements that a mask chooses, where the CPU has AVX-512BW; or with
-/// other flags), and prints the registers and flags that the fault's handler sees. Without: loops with the same registers, and a timer whose
-/// handler looks at them there.
+/// other flags), and prints the registers and flags that the fault's handler sees. Without: loops with the same registers, and
+/// a timer whose handler looks at them there.
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>

@@ -448,6 +448,7 @@ impl Builder<'_, '_> {
             }
             let last = at + 1 == self.count;
             self.pause(&item);
+            self.use_vectors(&item);
             let here = match mark {
                 0 => self.noted(&item, at),
                 _ => here,

@@ -144,16 +144,12 @@ fn read_of(name: &str, code: &str) -> Option<Places> {
 }
 
 /// Prints whether vectors are in use, as the state says that is saved: in new code, behind calls of the system, in a handler,
-/// in a child; with vectors as in a new program, and with some that are used.
+/// in a child; with vectors as in a new program, and with some that are used. (Natively often not, and not the same in each run.)
 const IN_USE: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 static char area[16384] __attribute__((aligned(64)));
 static char seen[512];
 static int count;
@@ -204,7 +200,7 @@ int main(void) {
 "#;
 
 #[test]
-fn vectors_that_are_not_used_stay_so() {
+fn vectors_are_in_use_in_what_is_saved() {
     if !is_x86_feature_detected!("xsavec") || !is_x86_feature_detected!("avx") {
         truecount_testing::skip("x86-64", "this CPU has no xsavec, or no AVX");
         return;
@@ -213,26 +209,12 @@ fn vectors_that_are_not_used_stay_so() {
     let Some(program) = built("in_use.c", IN_USE, &["-O1", "-fno-tree-vectorize"]) else {
         return;
     };
-    // A hypervisor or kernel that saves and restores vectors may leave them in use: what no run of some says is not so.
-    let both = |all: String, one: String| -> String {
-        assert_eq!(all.len(), one.len());
-        let all = all.chars().zip(one.chars());
-        all.map(|(all, one)| all.min(one)).collect()
-    };
-    let natively = (0..8).map(|_| {
-        let output = Command::new(&program).output().unwrap();
-        assert!(output.status.success());
-        String::from_utf8(output.stdout).unwrap()
-    });
-    let natively = natively.reduce(both).unwrap();
-    assert!(natively.contains('1'));
-    let mut counted = Vec::new();
-    for _ in 0..8 {
+    for _ in 0..2 {
         let Some((status, output, _)) = run(Command::new(&program), &Options::default()) else {
             return;
         };
         assert!(status.success());
-        counted.push(output);
+        assert!(output.len() > 400);
+        assert_eq!(output.replace('1', ""), "");
     }
-    assert_eq!(counted.into_iter().reduce(both).unwrap(), natively);
 }

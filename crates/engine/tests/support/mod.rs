@@ -25,8 +25,8 @@ pub fn same_references(command: &mut Command) {
     command.env_clear();
     // The virtual PMU does not let the C library register a restartable sequence.
     command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
-    // Binding lazily, the loader executes an `xsavec` each time. It leaves out what is not in use, and a hypervisor or kernel that
-    // restores vectors at any time may leave them in use.
+    // Binding lazily, the loader executes an `xsavec` each time. It leaves out what is not in use; a tracer sees what natively is,
+    // which a hypervisor or kernel that restores vectors may change at any time.
     command.env("LD_BIND_NOW", "1");
 }
 

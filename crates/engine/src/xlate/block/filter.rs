@@ -6,7 +6,7 @@ use super::together::{Group, Turn};
 use super::{Builder, Item, record};
 use crate::layout::COUNTERS;
 use crate::xlate::decode::prefix;
-use crate::xlate::emit::{Buffer, RAX, reaches};
+use crate::xlate::emit::{Buffer, reaches};
 use crate::xlate::known::{At, Does, Filter, Literal, Record, Shadow, Simple, simple};
 use crate::xlate::levels::{LINE_BITS, Recent};
 use crate::xlate::masked::masked;
@@ -89,8 +89,7 @@ impl Builder<'_, '_> {
             None => load_address(self.hot, item, one, (address, other)),
         }
         if flags == Flags::Apart {
-            self.hot.store_gs(filter.spill, RAX);
-            self.hot.flags_to_rax();
+            self.flags_to_rax(filter);
         }
         let cold = self.cold.here();
         match &group {
@@ -102,8 +101,7 @@ impl Builder<'_, '_> {
         }
         let back = self.hot.here();
         if flags == Flags::Apart {
-            self.hot.flags_from_rax();
-            self.hot.load_gs(filter.spill, RAX);
+            self.flags_from_rax(filter);
         }
         self.record(here, record::HEAD);
         self.cold_address(item, one, (address, other), (flags, filter));

@@ -87,19 +87,36 @@ impl Builder<'_, '_> {
         if words.before().any(|register| register == RAX) {
             return Flags::Apart;
         }
-        if !self.flags_lent {
-            for slot in 0..LENT {
-                if self.lent(slot) == Some(RAX) {
-                    self.come_back(slot);
-                }
-            }
-            let here = self.hot.here();
-            self.hot.store_gs(filter.spill, RAX);
-            self.hot.flags_to_rax();
-            self.record(here, record::FLAGS);
-            self.flags_lent = true;
-        }
+        self.lend_flags(filter);
         Flags::Lent
+    }
+
+    /// The same, where no address is wanted before they come back.
+    pub(super) fn lend_flags(&mut self, filter: &Filter) {
+        if self.flags_lent {
+            return;
+        }
+        for slot in 0..LENT {
+            if self.lent(slot) == Some(RAX) {
+                self.come_back(slot);
+            }
+        }
+        let here = self.hot.here();
+        self.flags_to_rax(filter);
+        self.record(here, record::FLAGS);
+        self.flags_lent = true;
+    }
+
+    /// Flags go to RAX, and RAX to its slot …
+    pub(super) fn flags_to_rax(&mut self, filter: &Filter) {
+        self.hot.store_gs(filter.spill, RAX);
+        self.hot.flags_to_rax();
+    }
+
+    /// … and both come back.
+    pub(super) fn flags_from_rax(&mut self, filter: &Filter) {
+        self.hot.flags_from_rax();
+        self.hot.load_gs(filter.spill, RAX);
     }
 
     /// What is lent already.
@@ -166,8 +183,7 @@ impl Builder<'_, '_> {
             return;
         };
         let here = self.hot.here();
-        self.hot.flags_from_rax();
-        self.hot.load_gs(filter.spill, RAX);
+        self.flags_from_rax(&filter);
         self.record(here, record::FLAGS | 1);
         self.flags_lent = false;
     }

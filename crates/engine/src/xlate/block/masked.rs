@@ -4,7 +4,7 @@ use super::filter::{Value, load_address};
 use super::lend::Flags;
 use super::{Builder, Item, record};
 use crate::xlate::decode::prefix;
-use crate::xlate::emit::{Buffer, RAX};
+use crate::xlate::emit::Buffer;
 use crate::xlate::known::{Filter, Literal, Record};
 use crate::xlate::masked::Masked;
 use crate::xlate::recent;
@@ -25,16 +25,14 @@ impl Builder<'_, '_> {
         let (address, other) = self.lend(at, words, (live, item.insn.has(prefix::FS)));
         let here = self.hot.here();
         if flags == Flags::Apart {
-            self.hot.store_gs(filter.spill, RAX);
-            self.hot.flags_to_rax();
+            self.flags_to_rax(filter);
         }
         let cold = self.cold.here();
         self.hot.put(&[0xe9]);
         self.jumps_to(cold);
         let back = self.hot.here();
         if flags == Flags::Apart {
-            self.hot.flags_from_rax();
-            self.hot.load_gs(filter.spill, RAX);
+            self.flags_from_rax(filter);
         }
         self.record(here, record::HEAD);
         self.cold_address(item, &one.all, (address, other), (flags, filter));

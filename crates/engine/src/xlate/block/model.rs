@@ -2,7 +2,6 @@
 //! [`crate::xlate::recent`]. Flags and registers stay.
 
 use super::filter::{LINES_AT, TIMES_AT, Value};
-use super::lend::Flags;
 use super::predict::Way;
 use super::{Builder, Item, record};
 use crate::xlate::decode::Kind;
@@ -56,14 +55,13 @@ impl Builder<'_, '_> {
         lines: [u64; 2],
         (filter, recent): (&Filter, &Recent),
     ) {
-        let words = Words::of(&item.insn, item.code());
-        let flags = self.save_flags(at, &words, filter);
-        let (clock, _) = self.lend(at, &words, (flags != Flags::Dead, false));
-        let here = self.hot.here();
-        if flags == Flags::Apart {
-            self.hot.store_gs(filter.spill, 0);
-            self.hot.flags_to_rax();
+        let live = self.live.get(at).is_none_or(|&live| live != 0);
+        if live {
+            self.lend_flags(filter);
         }
+        let words = Words::of(&item.insn, item.code());
+        let (clock, _) = self.lend(at, &words, (live, false));
+        let here = self.hot.here();
         self.hot.load_gs(recent.clock, clock);
         // (A block's first instruction is always looked at.)
         if at == 0 {
@@ -93,10 +91,6 @@ impl Builder<'_, '_> {
             self.hot.store_gs(place(line) + TIMES_AT, clock);
         }
         let back = self.hot.here();
-        if flags == Flags::Apart {
-            self.hot.flags_from_rax();
-            self.hot.load_gs(filter.spill, 0);
-        }
         self.record(here, record::HEAD);
         let literal = Literal {
             record: record.0,

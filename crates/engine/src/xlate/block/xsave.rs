@@ -11,6 +11,24 @@ use crate::xlate::decode::prefix;
 use crate::xlate::emit::{RAX, SCRATCH};
 
 impl Builder<'_, '_> {
+    /// In front of an instruction: vectors are in use where it saves the state. What is not in use (`XINUSE`) it leaves out, and
+    /// whether that is so is not the same in every run: the runtime uses vectors, and a hypervisor or kernel that saves and
+    /// restores them at any time may leave them in use.
+    pub(super) fn use_vectors(&mut self, item: &Item) {
+        let insn = &item.insn;
+        let which = insn.modrm >> 3 & 7;
+        let saves = match insn.opcode {
+            0xae => matches!(which, 4 | 6),
+            0xc7 => which == 4,
+            _ => false,
+        };
+        if insn.space == 1 && saves && insn.modrm < 0xc0 {
+            let here = self.hot.here();
+            self.hot.put(&[0x66, 0x0f, 0xeb, 0xc0]); // por xmm0, xmm0
+            self.record(here, 0);
+        }
+    }
+
     /// Copies the instruction with its mask narrowed. The record has [`record::FAR`]: RAX is in the second spill slot, RCX in
     /// the first.
     pub(super) fn xsave(&mut self, item: &Item, start: u64, mark: u8) {
