@@ -333,10 +333,12 @@ pub fn filter() -> Option<Filter> {
         apart: offset_of!(Context, noted.known.apart) as u32,
         lent: offset_of!(Context, noted.known.lent) as u32,
         state: match BASE.load(Relaxed) {
-            _ if options & option::MODEL_ALONE != 0 => Shadow::Unasked,
+            _ if options & option::NO_LINES != 0 => Shadow::Unasked,
             0 => Shadow::Absent,
             _ => Shadow::Present,
         },
+        bytes: options & option::NO_BYTES == 0,
+        taken: options & option::NO_TAKEN == 0,
         recent: None,
         vector_note: offset_of!(Context, noted.known.vector_note) as u32,
         vector_room: offset_of!(Context, noted.known.vector_room) as u32,

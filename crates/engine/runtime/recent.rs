@@ -41,7 +41,8 @@ pub fn recent() -> Option<Recent> {
         code_bits: header.sets.code_bits,
         branches: header.options & option::NO_BRANCHES == 0,
         predicted: predictor::on(),
-        taken: predictor::on() && header.options & option::MODEL_ALONE == 0,
+        data: header.options & option::NO_DATA == 0,
+        fetches: header.options & option::NO_FETCHES == 0,
         clock: offset_of!(Context, noted.known.clock) as u32,
         vector_code: offset_of!(Context, noted.known.vector_code) as u32,
         vector_ring: offset_of!(Context, noted.known.vector_ring) as u32,
@@ -53,7 +54,7 @@ pub fn prepare(context: &mut Context) {
     let Some(recent) = recent() else { return };
     predictor::prepare(context);
     let known = &mut context.noted.known;
-    known.recent = 1;
+    known.recent = u32::from(recent.data);
     (known.mask, known.code_mask) = (recent.mask, recent.code_mask);
     let sets = &slots::header().sets;
     known.ways = sets.data_ways.clamp(1, WAYS);
@@ -62,11 +63,13 @@ pub fn prepare(context: &mut Context) {
     known.code_whole = u32::from(sets.code_ways <= WAYS);
     known.longest = sets.longest;
     known.clock = known.clock.max(1);
-    known.vector_room = address(rt_forget);
     known.vector_code = address(rt_recent_code);
     known.vector_ring = known::room();
-    if slots::header().options & option::MODEL_ALONE != 0 {
-        known.vector_note = address(rt_recent);
+    if recent.data {
+        known.vector_room = address(rt_forget);
+        if slots::header().options & option::NO_LINES != 0 {
+            known.vector_note = address(rt_recent);
+        }
     }
 }
 

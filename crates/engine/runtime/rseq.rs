@@ -37,7 +37,11 @@ pub fn start(allowed: bool) {
         | option::ALLOCATIONS
         | option::FILTERED
         | option::RECENT
-        | option::MODEL_ALONE
+        | option::NO_LINES
+        | option::NO_BYTES
+        | option::NO_TAKEN
+        | option::NO_DATA
+        | option::NO_FETCHES
         | option::NO_BRANCHES
         | option::PREDICTED
         | option::READS_FS

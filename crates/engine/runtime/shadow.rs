@@ -46,7 +46,7 @@ static POOLS: Mutex<Pool> = Mutex::new(NO_POOL);
 
 /// A new image: where there are no addresses for a shadow, all is noted.
 pub fn init() {
-    if !known::on() || slots::header().options & option::MODEL_ALONE != 0 {
+    if !known::on() || slots::header().options & option::NO_LINES != 0 {
         return;
     }
     let pages = own_memory::addresses(PAGES_BYTES);

@@ -28,8 +28,16 @@ pub const ALLOCATIONS: u32 = 1 << 24;
 pub const FILTERED: u32 = 1 << 25;
 /// What changes nothing in a model of caches is not noted, and what does is (`xlate::recent`); with [`FILTERED`].
 pub const RECENT: u32 = 1 << 28;
-/// Nobody asks for lines, pages and how references lie; with [`RECENT`].
-pub const MODEL_ALONE: u32 = 1 << 29;
+/// Nobody asks for lines, pages and how references lie; with [`FILTERED`].
+pub const NO_LINES: u32 = 1 << 29;
+/// Nobody asks for references and their bytes; with [`FILTERED`] and [`NO_LINES`].
+pub const NO_BYTES: u32 = 1 << 5;
+/// Nobody asks how often branches were taken; with [`FILTERED`].
+pub const NO_TAKEN: u32 = 1 << 9;
+/// References to data are none of the model; with [`RECENT`].
+pub const NO_DATA: u32 = 1 << 10;
+/// Instructions are none of the model; with [`RECENT`].
+pub const NO_FETCHES: u32 = 1 << 11;
 /// Branches are none of the model; with [`RECENT`].
 pub const NO_BRANCHES: u32 = 1 << 30;
 /// Translated code predicts conditional branches, and notes those that are predicted wrongly (`xlate::predictor`); with
@@ -61,7 +69,11 @@ const _: () = {
         ALLOCATIONS,
         FILTERED,
         RECENT,
-        MODEL_ALONE,
+        NO_LINES,
+        NO_BYTES,
+        NO_TAKEN,
+        NO_DATA,
+        NO_FETCHES,
         NO_BRANCHES,
         PREDICTED,
         READS_FS,

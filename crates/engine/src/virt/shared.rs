@@ -5,6 +5,7 @@ use super::followers::Followers;
 use super::image::{self, write_image};
 use super::programs::Programs;
 use super::random::RandomBytes;
+use super::references::{Facts, Levels};
 use super::regions::Regions;
 use super::store::Store;
 use super::watched::Watched;
@@ -125,7 +126,7 @@ impl Shared {
         let plain = options.times.is_none();
         // Such code goes by a shadow that is this run's, or asks at functions of libraries.
         let noted = references(options);
-        let shadow = noted & option::FILTERED != 0 && noted & option::MODEL_ALONE == 0;
+        let shadow = noted & option::FILTERED != 0 && noted & option::NO_LINES == 0;
         let kept = plain && !shadow && noted & option::ALLOCATIONS == 0;
         let cache = options.cache.clone().filter(|_| kept);
         let own_clock = options.own_clock || options.in_turn;
@@ -172,7 +173,7 @@ impl Shared {
             };
             (*h).reuse = u32::from(plain && !blocks);
             (*h).options = bits(options, blocks, own_clock);
-            (*h).sets = recent(options).unwrap_or_default();
+            (*h).sets = recent(options).map(|(sets, _)| sets).unwrap_or_default();
             (*h).front = options.regions.as_ref().map_or(0, Regions::front);
             if let Some(machine) = &options.machine {
                 machine.show(&mut (*h).shown);
@@ -402,31 +403,45 @@ fn references(options: &super::Options) -> u32 {
     // SAFETY: reads the auxiliary vector.
     let reads_fs = unsafe { libc::getauxval(libc::AT_HWCAP2) } & FSGSBASE != 0;
     let bit = |on, bit| if on { bit } else { 0 };
-    let recent = recent(options).is_some();
+    let without = |on, bit| if on { 0 } else { bit };
+    let facts = filtered(options);
+    let recent = recent(options).map(|(_, levels)| levels);
+    let of_model = |is: fn(&Levels) -> bool| recent.as_ref().is_none_or(is);
     option::REFERENCES
         | bit(reads_fs, option::READS_FS)
         | bit(wide_masks(), option::WIDE_MASKS)
         | bit(references.allocations, option::ALLOCATIONS)
-        | bit(filtered(options), option::FILTERED)
-        | bit(recent, option::RECENT)
-        | bit(recent && references.alone, option::MODEL_ALONE)
-        | bit(recent && !references.branches, option::NO_BRANCHES)
-        | bit(recent && references.predicted, option::PREDICTED)
+        | bit(facts.is_some(), option::FILTERED)
+        | without(facts.is_none_or(|facts| facts.lines), option::NO_LINES)
+        | without(
+            facts.is_none_or(|facts| facts.lines || facts.bytes),
+            option::NO_BYTES,
+        )
+        | without(facts.is_none_or(|facts| facts.taken), option::NO_TAKEN)
+        | bit(recent.is_some(), option::RECENT)
+        | without(of_model(|levels| levels.data), option::NO_DATA)
+        | without(of_model(|levels| levels.instructions), option::NO_FETCHES)
+        | without(of_model(|levels| levels.branches), option::NO_BRANCHES)
+        | bit(
+            recent.is_some_and(|levels| levels.branches && levels.predicted),
+            option::PREDICTED,
+        )
 }
 
-/// What is known to add nothing is left out.
-fn filtered(options: &super::Options) -> bool {
-    options.references.as_ref().is_some_and(|references| {
-        // (Lines that were touched are kept for a run as a whole, and for no path.)
-        let whole = options.regions.is_none() && options.calls.is_none();
-        references.filtered && (whole || references.alone)
-    })
+/// What is known to add nothing to these is left out.
+fn filtered(options: &super::Options) -> Option<Facts> {
+    let references = options.references.as_ref()?;
+    // (Lines that were touched are kept for a run as a whole, and for no path.)
+    let whole = options.regions.is_none() && options.calls.is_none();
+    let alone = references.recent.is_some() && references.filtered == Some(Facts::default());
+    references.filtered.filter(|_| whole || alone)
 }
 
 /// What a tree of calls counts beside instructions, with a model: what is not told one by one.
 fn beside_model(options: &super::Options) -> [u8; crate::calls::EVENTS] {
     let references = options.references.as_ref();
-    let branches = references.is_some_and(|all| all.branches);
+    let levels = references.and_then(|all| all.recent);
+    let branches = references.is_some() && levels.is_none_or(|(_, levels)| levels.branches);
     let [reads, writes] = match references.is_some_and(|all| all.modifies_as_store) {
         true => [facts::READS_ONLY, facts::ALL_WRITES],
         false => [facts::READS, facts::WRITES],
@@ -441,9 +456,9 @@ fn beside_model(options: &super::Options) -> [u8; crate::calls::EVENTS] {
 }
 
 /// The model's first levels, if what changes nothing there is left out.
-fn recent(options: &super::Options) -> Option<Sets> {
+fn recent(options: &super::Options) -> Option<(Sets, Levels)> {
     let references = options.references.as_ref()?;
-    references.recent.filter(|_| filtered(options))
+    references.recent.filter(|_| filtered(options).is_some())
 }
 
 /// Whether the kernel gives huge pages to who asks for them (kernel `Documentation/admin-guide/mm/transhuge.rst`).

@@ -274,6 +274,10 @@ pub struct Filter {
     pub lent: u32,
     /// What is known to add nothing to it is left out.
     pub state: Shadow,
+    /// Somebody asks for references and their bytes …
+    pub bytes: bool,
+    /// … and for how often branches are taken.
+    pub taken: bool,
     /// What changes nothing in a model is left out.
     pub recent: Option<Recent>,
     /// Entry of the runtime for a reference that is not known …
@@ -286,6 +290,19 @@ pub struct Filter {
     pub mask: u32,
     /// The program's FS base can be read.
     pub reads_fs: bool,
+}
+
+impl Filter {
+    /// The model, if it has references to data.
+    pub fn model_of_data(&self) -> Option<&Recent> {
+        self.recent.as_ref().filter(|recent| recent.data)
+    }
+
+    /// Counters of blocks tell how often conditional branches are taken: somebody asks, and they are not noted one by one.
+    pub fn counts_taken(&self) -> bool {
+        let noted = |recent: &Recent| recent.branches && !recent.predicted;
+        self.taken && !self.recent.as_ref().is_some_and(noted)
+    }
 }
 
 /// What the thread entered last: it is taken back where the instruction was not executed.

@@ -38,8 +38,10 @@ pub struct Recent {
     pub branches: bool,
     /// … but conditional ones only where translated code predicts them wrongly …
     pub predicted: bool,
-    /// … and it is counted how often they are taken.
-    pub taken: bool,
+    /// References to data are of the model …
+    pub data: bool,
+    /// … and instructions are.
+    pub fetches: bool,
     /// Where the thread's clock is (`xlate::recent::TICKS`).
     pub clock: u32,
     /// Entry of the runtime for instructions in another line …

@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use truecount_engine::virt::Options;
 use truecount_engine::virt::references::{
-    Access, Branch, Code, Elements, Executed, Lies, Line, Operand, References, Run, Sink, Thread,
+    Access, Branch, Code, Elements, Executed, Facts as Asked, Lies, Line, Operand, References, Run,
+    Sink, Thread,
 };
 use truecount_testing::programs::{ELEMENTS, FAULTS, REFERENCES};
 
@@ -189,7 +190,7 @@ fn run(program: &Path, filtered: bool) -> Option<Gathered> {
     fixed_layout(&mut command);
     let all = Arc::new(Mutex::new(Gathered::default()));
     let sink: Arc<Mutex<dyn Sink>> = all.clone();
-    let references = References::new(sink).filtered(filtered);
+    let references = References::new(sink).filtered(filtered.then_some(Asked::ALL));
     let options = Options::default().references(Some(references));
     launch(&mut command, &options)?
         .wait()

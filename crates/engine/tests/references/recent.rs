@@ -5,7 +5,7 @@ use super::support::{built, fixed_layout, launch, same_references};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use truecount_engine::virt::references::{
-    Batch, Branch, Code, Elements, Executed, Levels, Meaning, Next, References, Sink, Thread,
+    Batch, Branch, Code, Elements, Executed, Facts, Levels, Meaning, Next, References, Sink, Thread,
 };
 use truecount_engine::virt::{CallOptions, Calls, Options, Outcome};
 use truecount_testing::programs::REFERENCES;
@@ -142,8 +142,9 @@ fn told(
     fixed_layout(&mut command);
     let all = Arc::new(Mutex::new(Told::default()));
     let sink: Arc<Mutex<dyn Sink>> = all.clone();
-    let references = References::new(sink).filtered(levels.is_some());
-    let references = references.recent(levels, alone);
+    let facts = if alone { Facts::default() } else { Facts::ALL };
+    let references = References::new(sink).filtered(levels.map(|_| facts));
+    let references = references.recent(levels);
     let options = Options::default().references(Some(references));
     let options = options.calls(calls);
     let outcome = launch(&mut command, &options)?
@@ -173,6 +174,8 @@ fn branches_are_all_told_and_references_to_other_lines() {
         code_ways: 8,
         code_line: 64,
         longest: 64,
+        data: true,
+        instructions: true,
         branches: true,
         predicted: false,
     };
@@ -276,6 +279,8 @@ fn what_a_signal_interrupts_is_told_once() {
         code_ways: 8,
         code_line: 64,
         longest: 64,
+        data: true,
+        instructions: true,
         branches: true,
         predicted,
     };

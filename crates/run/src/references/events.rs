@@ -1,6 +1,6 @@
 //! Events of memory: facts, and what the model says.
 
-use super::{Memory, Model};
+use super::{Memory, Model, Without};
 use truecount_memory::{Beside, Cpu};
 
 macro_rules! events {
@@ -68,9 +68,68 @@ events! {
     Mispredicts = "mispredicts", true;
 }
 
+impl Without {
+    /// Everything but what these events need.
+    pub fn all_but(events: impl Iterator<Item = MemoryEvent>) -> Self {
+        let all = Self {
+            lines: true,
+            bytes: true,
+            taken: true,
+            data: true,
+            instructions: true,
+            branches: true,
+        };
+        events.fold(all, |rest, event| {
+            let needs = event.needs();
+            Self {
+                lines: rest.lines && !needs.lines,
+                bytes: rest.bytes && !needs.bytes,
+                taken: rest.taken && !needs.taken,
+                data: rest.data && !needs.data,
+                instructions: rest.instructions && !needs.instructions,
+                branches: rest.branches && !needs.branches,
+            }
+        })
+    }
+}
+
 impl MemoryEvent {
+    /// What cannot be left out where it is asked for.
+    fn needs(self) -> Without {
+        let mut needs = Without::default();
+        match self {
+            Self::LoadBytes | Self::StoreBytes => needs.bytes = true,
+            Self::LinesTouched
+            | Self::LinesWritten
+            | Self::PagesTouched
+            | Self::LineSplits
+            | Self::PageSplits
+            | Self::Unaligned => needs.lines = true,
+            Self::TakenBranches => needs.taken = true,
+            Self::L1iMisses | Self::ItlbMisses => needs.instructions = true,
+            Self::L1dMisses | Self::DtlbMisses => needs.data = true,
+            Self::L2Misses | Self::LlMisses => {
+                (needs.data, needs.instructions) = (true, true);
+            }
+            Self::Mispredicts => needs.branches = true,
+        }
+        needs
+    }
+
     /// Its value, where the run has it.
     pub fn of(self, memory: &Memory) -> Option<u64> {
+        let (needs, without) = (self.needs(), memory.without);
+        let lacks = [
+            needs.lines && without.lines,
+            needs.bytes && without.bytes,
+            needs.taken && without.taken,
+            needs.data && without.data,
+            needs.instructions && without.instructions,
+            needs.branches && without.branches,
+        ];
+        if lacks.contains(&true) {
+            return None;
+        }
         let facts = &memory.facts;
         let fact = match self {
             Self::LoadBytes => facts.totals.load_bytes,

@@ -48,7 +48,8 @@ impl Table {
     fn site(&mut self, code: &Code, wanted: &Wanted) -> Option<&mut Site> {
         let site = self.sites.place(code.number as usize)?;
         let model = wanted.model.as_ref();
-        let branches = !wanted.without_branches;
+        // (Those that are taken are counted there.)
+        let branches = !(wanted.without.branches && wanted.without.taken);
         let kind_of = |access| wanted.kind_of(access);
         Some(site.get_or_insert_with(|| Box::new(Site::new(code, model, branches, kind_of))))
     }
@@ -282,6 +283,7 @@ impl Gathering {
             facts,
             missing: unknown.iter().map(missed).collect(),
             lost: self.lost,
+            without: self.wanted.without,
             model: self.model(&costs),
             sharing: self.wanted.sharing.then(|| {
                 shared(

@@ -43,8 +43,8 @@ pub struct Wanted {
     pub model: Option<Machine>,
     /// The name of the CPU that it has the sizes of.
     pub cpu: Option<&'static str>,
-    /// With the model: branches are none of it.
-    pub without_branches: bool,
+    /// What nobody asks for of all this.
+    pub without: Without,
     /// With the model: a second level, translations of pages, a prefetcher, another predictor.
     pub beside: Beside,
     /// Lines that several threads use are looked for.
@@ -62,6 +62,23 @@ pub struct Wanted {
     /// In the model, an instruction that reads and writes the same data makes one reference that writes, as Callgrind has
     /// it; otherwise one that reads, as Cachegrind has it.
     pub modifies_as_store: bool,
+}
+
+/// What nobody asks for of the facts and of the model, and is not looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Without {
+    /// Lines and pages that are touched, and how references lie.
+    pub lines: bool,
+    /// References and their bytes.
+    pub bytes: bool,
+    /// How often branches are taken.
+    pub taken: bool,
+    /// With the model: data …
+    pub data: bool,
+    /// … and instructions …
+    pub instructions: bool,
+    /// … and branches.
+    pub branches: bool,
 }
 
 /// Exact facts about a run's memory references.
@@ -323,6 +340,9 @@ pub struct Memory {
     pub missing: Vec<Missed>,
     /// Parts of what threads noted that are missing; 0, or the facts are not whole.
     pub lost: u32,
+    /// What was not looked at: it is 0 here.
+    #[serde(skip)]
+    pub without: Without,
     /// The model, where one was wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
@@ -436,8 +456,8 @@ impl Noted {
         let gathered = self.gathered();
         References::new(sink)
             .allocations(gathered.wants_data())
-            .filtered(gathered.can_be_filtered())
-            .recent(gathered.levels(), gathered.is_alone())
+            .filtered(gathered.can_be_filtered().then(|| gathered.facts()))
+            .recent(gathered.levels())
             .modifies_as_store(gathered.wanted().modifies_as_store)
     }
 

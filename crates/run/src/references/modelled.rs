@@ -97,6 +97,11 @@ pub(super) fn misses(kind: Kind) -> usize {
 }
 
 impl Wanted {
+    /// Lines and pages that are touched are kept.
+    pub(super) fn keeps_lines(&self) -> bool {
+        self.facts && !self.without.lines
+    }
+
     /// A model of nothing but the caches of the first and the last level, and branches; and nothing else.
     pub(super) fn is_plain(&self) -> bool {
         let Beside {

@@ -18,7 +18,7 @@ use super::command::{static_event, whole};
 use super::counters::needs_hardware;
 use super::{Interval, Reason, Run, Source, Target};
 use crate::error::Error;
-use crate::references::{Memory, MemoryEvent, Noted, Wanted};
+use crate::references::{Memory, MemoryEvent, Noted, Wanted, Without};
 use crate::request::{EventRequest, What};
 use crate::result::RunResult;
 use crate::runner::{Launch, Signals, exec_failure, known_format};
@@ -217,9 +217,12 @@ fn this_cpu() -> (Machine, Beside) {
 /// What must be noted for these events of memory: with a model, where one is asked for, of this CPU's caches.
 pub fn noted_for(events: impl Iterator<Item = MemoryEvent>) -> Option<Wanted> {
     let mut wanted = None;
+    let events: Vec<_> = events.collect();
+    let without = Without::all_but(events.iter().copied());
     for event in events {
         let wanted = wanted.get_or_insert_with(|| Wanted {
             facts: true,
+            without,
             ..Wanted::default()
         });
         if event.is_model() {

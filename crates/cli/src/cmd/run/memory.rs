@@ -7,7 +7,7 @@ use std::str::FromStr;
 use truecount_memory::{Cpu, Geometry, GeometryError, Machine, Predictor, Prefetch};
 use truecount_model::Reading;
 use truecount_run::functions::{AskedMemory, Names, memory_of};
-use truecount_run::references::Wanted;
+use truecount_run::references::{Wanted, Without};
 use truecount_run::result::RunResult;
 
 use crate::failure::Failure;
@@ -182,6 +182,10 @@ impl MemoryArgs {
             data: self.shown(),
             model: modelled.map(|(cpu, _)| cpu.machine),
             cpu: modelled.and_then(|(_, name)| name),
+            without: match self.shown() {
+                true => Without::default(),
+                false => Without::all_but(events.iter().map(|(_, event)| *event)),
+            },
             beside: modelled.map(|(cpu, _)| cpu.beside).unwrap_or_default(),
             sharing: self.sharing,
             locality: self.locality,

@@ -8,7 +8,7 @@ use truecount_engine::virt::Action;
 use truecount_memory::{Cpu, Geometry, GeometryError, Machine as Caches};
 use truecount_profile::export::CallgrindForm;
 use truecount_run::determinism::Machine;
-use truecount_run::references::Wanted;
+use truecount_run::references::{Wanted, Without};
 
 use super::known::{CACHES, CALLGRIND, CORE, Fate, Row, Value};
 use crate::failure::Failure;
@@ -124,7 +124,12 @@ impl Options {
             // A process that shares its parent's memory (`vfork`) is one of its own.
             threads: true,
             model: Some(self.simulated_caches()),
-            without_branches: !self.branch_sim,
+            without: Without {
+                data: !self.cache_sim,
+                instructions: !self.cache_sim,
+                branches: !self.branch_sim,
+                ..Without::default()
+            },
             paths: self.tool == Tool::Callgrind,
             emptied: self.tool == Tool::Callgrind,
             off_at_first: !self.instr_atstart,

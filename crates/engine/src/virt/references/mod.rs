@@ -147,12 +147,38 @@ pub struct Levels {
     pub code_line: u32,
     /// Bytes that a reference to data counts for at most.
     pub longest: u32,
-    /// Branches are a part of it.
+    /// References to data are a part of it …
+    pub data: bool,
+    /// … and instructions …
+    pub instructions: bool,
+    /// … and branches.
     pub branches: bool,
     /// They are predicted as Cachegrind does (its manual, "Branch prediction"), by the engine: [`Next::Branch`] and
     /// [`Next::Jump`] tell those of a thread that are predicted wrongly, [`Sink::taken`] how often each conditional one was
     /// taken.
     pub predicted: bool,
+}
+
+/// Which facts somebody asks for, for [`References::filtered`]: what nobody asks for costs nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::exhaustive_structs, reason = "there are no other facts")]
+pub struct Facts {
+    /// Lines and pages ([`Sink::line`]), and how references lie ([`Sink::lies`]).
+    pub lines: bool,
+    /// References and their bytes: those of [`Sink::noted`] and [`Sink::masked`] are not told otherwise, where no model has
+    /// them.
+    pub bytes: bool,
+    /// How often conditional branches are taken ([`Sink::taken`]).
+    pub taken: bool,
+}
+
+impl Facts {
+    /// All there are.
+    pub const ALL: Self = Self {
+        lines: true,
+        bytes: true,
+        taken: true,
+    };
 }
 
 /// What of an instruction is told, with [`References::recent`].
@@ -264,11 +290,9 @@ pub trait Sink: Send {
 pub struct References {
     sink: Arc<Mutex<dyn Sink>>,
     pub(super) allocations: bool,
-    pub(super) filtered: bool,
-    pub(super) recent: Option<Sets>,
-    pub(super) branches: bool,
-    pub(super) predicted: bool,
-    pub(super) alone: bool,
+    /// Not `None`: what adds nothing to these is left out.
+    pub(super) filtered: Option<Facts>,
+    pub(super) recent: Option<(Sets, Levels)>,
     pub(super) modifies_as_store: bool,
 }
 
@@ -278,11 +302,8 @@ impl References {
         Self {
             sink,
             allocations: false,
-            filtered: false,
+            filtered: None,
             recent: None,
-            branches: true,
-            predicted: false,
-            alone: false,
             modifies_as_store: false,
         }
     }
@@ -290,10 +311,10 @@ impl References {
     /// References are not told one by one, but what was done in each line ([`Sink::line`]), what lies unaligned
     /// ([`Sink::lies`]), and instructions whose references take more to say ([`Sink::noted`]); and at the end how often
     /// blocks were executed ([`Sink::counted`], [`Sink::taken`]; not [`Sink::executed`]). With regions or a tree of calls
-    /// all is told as without, but for a model alone ([`References::recent`]).
+    /// all is told as without, but where no facts are asked for, with a model ([`References::recent`]).
     #[must_use]
-    pub fn filtered(mut self, on: bool) -> Self {
-        self.filtered = on;
+    pub fn filtered(mut self, facts: Option<Facts>) -> Self {
+        self.filtered = facts;
         self
     }
 
@@ -301,21 +322,21 @@ impl References {
     /// used line of a set: references to lines of data (of 64 bytes) that the first level is known to have, and
     /// instructions in such a line, are not told; others, and branches, are ([`Sink::batch`]; [`Sink::taken`] with
     /// [`Levels::predicted`] alone). Who simulates a first level enters what he is told as [`Next::Reference`] and
-    /// [`Next::Fetch`], and the order of lines of [`Next::Known`]. `alone`: nothing but this is wanted, not what
-    /// [`Sink::taken`] tells either. Nodes of a tree of calls then have what is not told: [`super::Calls::modelled`].
+    /// [`Next::Fetch`], and the order of lines of [`Next::Known`]. Nodes of a tree of calls then have what is not told:
+    /// [`super::Calls::modelled`].
     #[must_use]
-    pub fn recent(mut self, levels: Option<Levels>, alone: bool) -> Self {
-        self.recent = levels.map(|levels| Sets {
-            data: levels.data_sets,
-            code: levels.code_sets,
-            code_bits: levels.code_line.trailing_zeros(),
-            data_ways: levels.data_ways,
-            code_ways: levels.code_ways,
-            longest: levels.longest,
+    pub fn recent(mut self, levels: Option<Levels>) -> Self {
+        self.recent = levels.map(|levels| {
+            let sets = Sets {
+                data: levels.data_sets,
+                code: levels.code_sets,
+                code_bits: levels.code_line.trailing_zeros(),
+                data_ways: levels.data_ways,
+                code_ways: levels.code_ways,
+                longest: levels.longest,
+            };
+            (sets, levels)
         });
-        self.branches = levels.is_none_or(|levels| levels.branches);
-        self.predicted = levels.is_some_and(|levels| levels.branches && levels.predicted);
-        self.alone = alone && levels.is_some();
         self
     }
 

@@ -177,7 +177,7 @@ impl Builder<'_, '_> {
     pub(super) fn taken_at_end(&mut self) -> Option<Added> {
         let counter = self.config.counter?;
         let filter = self.config.noting.and_then(|noting| noting.filter)?;
-        if filter.recent.is_some_and(|recent| !recent.taken) {
+        if !filter.counts_taken() {
             return None;
         }
         let end = self.count as u8;

@@ -39,7 +39,11 @@ impl Builder<'_, '_> {
         if !item.insn.is_load() && !item.insn.is_store() {
             return;
         }
+        let looks = filter.state != Shadow::Unasked || filter.model_of_data().is_some();
         match simple(&item.insn, item.code(), filter.reads_fs) {
+            // Blocks and their counters say it all.
+            Some(_) if !looks => {}
+            None if !looks && !filter.bytes => {}
             Some(references) => {
                 for (number, one) in references.iter().flatten().enumerate() {
                     let time = (recent::AT * at + 2 * number) as u16;
@@ -81,7 +85,7 @@ impl Builder<'_, '_> {
     ) {
         let flags = self.save_flags(at, words, filter);
         let live = flags != Flags::Dead;
-        let two = item.insn.has(prefix::FS) || filter.recent.is_some();
+        let two = item.insn.has(prefix::FS) || filter.model_of_data().is_some();
         let (address, other) = self.lend(at, words, (live, two));
         let here = self.hot.here();
         match &group {
@@ -188,7 +192,7 @@ impl Builder<'_, '_> {
             // test address8, size-1; jnz cold
             self.ask_alignment(address, one.size, cold);
         }
-        match &filter.recent {
+        match filter.model_of_data() {
             None => self.ask_shadow(one, address, filter, cold),
             Some(recent) => {
                 if filter.state == Shadow::Present {

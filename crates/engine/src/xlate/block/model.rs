@@ -28,7 +28,11 @@ impl Builder<'_, '_> {
             .checked_sub(1)
             .and_then(|before| self.item(before))
             .map(|before| line(before.next().wrapping_sub(1)));
-        if before != Some(line(item.pc)) || line(item.pc) != line(end) {
+        if !recent.fetches {
+            if at == 0 && recent.data {
+                self.set_clock_on(item, recent);
+            }
+        } else if before != Some(line(item.pc)) || line(item.pc) != line(end) {
             let fetch = Record::fetch(noting.described, at);
             let lines = [line(item.pc), line(end)];
             self.look_at_lines(fetch, (item, at), lines, (filter, recent));
@@ -45,6 +49,17 @@ impl Builder<'_, '_> {
             }
             self.record(here, record::BRANCH);
         }
+    }
+
+    /// In front of a block: its clock.
+    fn set_clock_on(&mut self, item: &Item, recent: &Recent) {
+        let words = Words::of(&item.insn, item.code());
+        let (clock, _) = self.lend(0, &words, (false, false));
+        let here = self.hot.here();
+        self.hot.load_gs(recent.clock, clock);
+        self.hot.add_by_lea(clock, TICKS as i32);
+        self.hot.store_gs(recent.clock, clock);
+        self.record(here, record::HEAD);
     }
 
     /// Goes to the runtime unless an instruction's lines are known.

@@ -108,7 +108,7 @@ impl Builder<'_, '_> {
         let Some(filter) = self.config.noting.and_then(|noting| noting.filter) else {
             return;
         };
-        if filter.state != Shadow::Present || filter.recent.is_some() {
+        if filter.state != Shadow::Present || filter.model_of_data().is_some() {
             return;
         }
         let mut all = Together::NONE;

@@ -65,8 +65,10 @@ impl Gathering {
             first: 0,
             last: 0,
         }));
-        let facts = self.wanted.facts;
-        let mut touched = facts.then(|| space.lines(&self.wanted, when));
+        let mut touched = self
+            .wanted
+            .keeps_lines()
+            .then(|| space.lines(&self.wanted, when));
         let before = modelled.caches.beside;
         for next in batch {
             let number = match next {

@@ -6,7 +6,7 @@ use super::super::site::Site;
 use super::{Gathering, Of, Wanted};
 use std::ops::Range;
 use truecount_engine::virt::references::{
-    Code, Elements, Executed, Levels, Lies, Line, MOST_SETS, Thread,
+    Code, Elements, Executed, Facts, Levels, Lies, Line, MOST_SETS, Thread,
 };
 use truecount_memory::{Beside, Kind, LINE, Moment, Predictor, Prefetch};
 
@@ -26,7 +26,7 @@ impl Gathering {
         let Wanted {
             facts,
             data: _,
-            without_branches: _,
+            without: _,
             threads: _,
             model,
             cpu: _,
@@ -44,9 +44,14 @@ impl Gathering {
         wanted && !sharing && !locality && !by_path
     }
 
-    /// Nothing is wanted but the model.
-    pub(in crate::references) fn is_alone(&self) -> bool {
-        !self.wanted.facts
+    /// The facts that are asked for.
+    pub(in crate::references) fn facts(&self) -> Facts {
+        let Wanted { facts, without, .. } = &self.wanted;
+        Facts {
+            lines: self.wanted.keeps_lines(),
+            bytes: *facts && !without.bytes,
+            taken: *facts && !without.taken,
+        }
     }
 
     /// The model's first levels, if a reference to the line that was used last in its set changes nothing in the model,
@@ -57,7 +62,7 @@ impl Gathering {
         let Wanted {
             model,
             beside,
-            without_branches,
+            without,
             off_at_first,
             ..
         } = &self.wanted;
@@ -86,7 +91,9 @@ impl Gathering {
             code_ways: machine.i1.ways,
             code_line: machine.i1.line,
             longest,
-            branches: !without_branches,
+            data: !without.data,
+            instructions: !without.instructions,
+            branches: !without.branches,
             predicted: *predictor == Predictor::Cachegrind,
         };
         (looked && !ordered).then_some(levels)
@@ -181,8 +188,10 @@ impl Gathering {
             return;
         };
         let when = now.moment();
-        let facts = self.wanted.facts;
-        let mut touched = facts.then(|| space.lines(&self.wanted, when));
+        let mut touched = self
+            .wanted
+            .keeps_lines()
+            .then(|| space.lines(&self.wanted, when));
         let beside = |of: &Of| of.modelled.as_ref().map(|modelled| modelled.caches.beside);
         let before = beside(now);
         let site = table.site(code, &self.wanted);
@@ -221,8 +230,9 @@ impl Gathering {
         at: usize,
         times: u64,
     ) {
-        // (A model that predicts was told; without facts nobody asks.)
-        if self.wanted.model.is_some() && !(self.is_predicted && self.wanted.facts) {
+        // (They were told one by one, or nobody asks.)
+        let told = self.wanted.model.is_some() && !self.wanted.without.branches;
+        if told && !self.is_predicted || !self.facts().taken {
             return;
         }
         let table = self.table(thread, part, false);
