@@ -345,6 +345,7 @@ pub fn filter() -> Option<Filter> {
         vector_masked: offset_of!(Context, noted.known.vector_masked) as u32,
         mask: offset_of!(Context, noted.known.chosen) as u32,
         reads_fs: options & option::READS_FS != 0,
+        rotates: options & option::ROTATES != 0,
     })
 }
 

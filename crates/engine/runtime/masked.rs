@@ -6,7 +6,7 @@ use crate::entry::{address, kind};
 use crate::layout::{Context, RING};
 use crate::xlate::known::{Literal, Record};
 use crate::xlate::levels::LINE_BITS;
-use crate::xlate::recent::{Cache, SLOTS, TABLE};
+use crate::xlate::recent::{Cache, Place, SLOTS, TABLE};
 use core::arch::global_asm;
 use core::mem::offset_of;
 use core::ops::Range;
@@ -65,18 +65,22 @@ global_asm!(
     "shr rdi, {line}",
     "mov ecx, esi",
     "and ecx, {slots}-1",
+    "add ecx, ecx",
     "cmp gs:[rcx*8+{lines}], rsi",
     "jne 6f",
     "mov ecx, edi",
     "and ecx, {slots}-1",
+    "add ecx, ecx",
     "cmp gs:[rcx*8+{lines}], rdi",
     "jne 6f",
     // They are used, one behind the other.
     "movzx ecx, word ptr [rbx+{time}]",
     "add rcx, gs:[{clock}]",
     "and esi, {slots}-1",
+    "add esi, esi",
     "mov gs:[rsi*8+{times}], rcx",
     "and edi, {slots}-1",
+    "add edi, edi",
     "cmp esi, edi",
     "je 4f",
     "inc rcx",
@@ -137,8 +141,8 @@ global_asm!(
     time = const offset_of!(Literal, time),
     line = const LINE_BITS,
     slots = const SLOTS,
-    lines = const TABLE as usize + offset_of!(Cache, lines),
-    times = const TABLE as usize + offset_of!(Cache, times),
+    lines = const TABLE as usize + offset_of!(Cache, places) + offset_of!(Place, line),
+    times = const TABLE as usize + offset_of!(Cache, places) + offset_of!(Place, time),
     ring = const RING,
     in_place = const Record::IN_PLACE,
     no_room = const kind::NO_ROOM,

@@ -169,8 +169,8 @@ fn go_out(context: &Context, code: bool, counter: u64) -> bool {
     (*line, *time) = (came.went, came.time);
     *known -= u32::from(came.went == 0);
     *aside += u32::from(came.went != 0);
-    match cache.lines.get_mut(slot) {
-        Some(in_place) if *in_place == came.line => *in_place = 0,
+    match cache.places.get_mut(slot) {
+        Some(in_place) if in_place.line == came.line => in_place.line = 0,
         _ => *aside = aside.saturating_sub(1),
     }
     true
@@ -238,13 +238,12 @@ fn forget(context: &mut Context, code: bool, sets: RangeInclusive<u32>) {
         {
             let slot = *line as usize % SLOTS as usize;
             *to = (time, core::mem::take(line));
-            let (Some(in_place), Some(time)) = (cache.lines.get_mut(slot), cache.times.get(slot))
-            else {
+            let Some(in_place) = cache.places.get_mut(slot) else {
                 return;
             };
-            if *in_place == to.1 {
-                to.0 = *time;
-                *in_place = 0;
+            if in_place.line == to.1 {
+                to.0 = in_place.time;
+                in_place.line = 0;
             }
         }
         // (What is of no use to anybody is not told.)

@@ -4,7 +4,7 @@ use crate::entry::kind;
 use crate::layout::{Context, RING};
 use crate::xlate::known::{Literal, Record};
 use crate::xlate::levels::{Came, LINE_BITS, WAYS};
-use crate::xlate::recent::{CODE_TABLE, Cache, Lines, Row, SLOTS, TABLE};
+use crate::xlate::recent::{CODE_TABLE, Cache, Lines, Place, Row, SLOTS, TABLE};
 use core::arch::global_asm;
 use core::mem::{offset_of, size_of};
 
@@ -40,6 +40,7 @@ global_asm!(
     r".macro rt_use was",
     "mov ecx, esi",
     "and ecx, {slots}-1",
+    "add ecx, ecx",
     "mov rdi, gs:[r11+rcx*8+{lines}]",
     "cmp rdi, rsi",
     "je 65f",
@@ -165,6 +166,7 @@ global_asm!(
     // One: in its place, as all know (it was not aligned), or in its row, or not there.
     "mov ecx, esi",
     "and ecx, {slots}-1",
+    "add ecx, ecx",
     "cmp gs:[r11+rcx*8+{lines}], rsi",
     "jne 31f",
     "mov gs:[r11+rcx*8+{times}], r8",
@@ -300,6 +302,7 @@ global_asm!(
     "mov rdi, gs:[rax+rdx*8+{rows}]",
     "mov ebx, edi",
     "and ebx, {slots}-1",
+    "add ebx, ebx",
     "cmp gs:[r11+rbx*8+{lines}], rdi",
     "jne 83f",
     "mov rcx, gs:[r11+rbx*8+{times}]",
@@ -356,11 +359,13 @@ global_asm!(
     "mov rcx, gs:[rax+rdx*8+{rows}]",
     "mov gs:[rdi*8+{ring}+8], rcx",
     "and ecx, {slots}-1",
+    "add ecx, ecx",
     "mov rcx, gs:[r11+rcx*8+{lines}]",
     "cmp rcx, gs:[rdi*8+{ring}+8]",
     "mov rcx, gs:[rdi*8+{ring}+8]",
     "jne 94f",
     "and ecx, {slots}-1",
+    "add ecx, ecx",
     "mov rcx, gs:[r11+rcx*8+{times}]",
     "jmp 95f",
     "94: mov rcx, gs:[rax+rdx*8+{row_times}]",
@@ -436,8 +441,8 @@ global_asm!(
     line = const LINE_BITS,
     slots = const SLOTS,
     most = const WAYS,
-    lines = const TABLE as usize + offset_of!(Cache, lines),
-    times = const TABLE as usize + offset_of!(Cache, times),
+    lines = const TABLE as usize + offset_of!(Cache, places) + offset_of!(Place, line),
+    times = const TABLE as usize + offset_of!(Cache, places) + offset_of!(Place, time),
     rows = const TABLE as usize + offset_of!(Cache, rows),
     row_times = const TABLE as usize + offset_of!(Cache, rows) + offset_of!(Row, times),
     known = const TABLE as usize + offset_of!(Cache, known),
@@ -453,4 +458,5 @@ global_asm!(
 );
 
 // What the routines take for granted.
-const _: () = assert!(size_of::<Row>() == 1 << 8 && size_of::<Came>() == 1 << 6);
+const _: () =
+    assert!(size_of::<Place>() == 16 && size_of::<Row>() == 1 << 8 && size_of::<Came>() == 1 << 6);

@@ -290,6 +290,8 @@ pub struct Filter {
     pub mask: u32,
     /// The program's FS base can be read.
     pub reads_fs: bool,
+    /// The CPU has `rorx` (BMI2).
+    pub rotates: bool,
 }
 
 impl Filter {

@@ -43,16 +43,24 @@ const _: () = assert!(SLOTS >= SETS);
 /// What is known of a first level.
 #[repr(C)]
 pub struct Cache {
-    /// The line that was used last of those that this is the place of, if it is known; 0: none …
-    pub lines: [u64; SLOTS as usize],
-    /// … and when it was.
-    pub times: [u64; SLOTS as usize],
+    /// Lines that were used lately, by their numbers.
+    pub places: [Place; SLOTS as usize],
     /// Known lines, by set …
     pub rows: [Row; SETS as usize],
     /// … how many those are …
     pub known: [u32; SETS as usize],
-    /// … and how many of them are not in their places in [`Cache::lines`].
+    /// … and how many of them are not in [`Cache::places`].
     pub aside: [u32; SETS as usize],
+}
+
+/// A place for a line. (What is asked and what is set are beside each other: they share a line of the CPU's own cache.)
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place {
+    /// The line that was used last of those that this is the place of, if it is known; 0: none …
+    pub line: u64,
+    /// … and when it was.
+    pub time: u64,
 }
 
 /// Known lines of a set.
@@ -61,7 +69,7 @@ pub struct Cache {
 pub struct Row {
     /// Their numbers, in any order …
     pub lines: [u64; WAYS as usize],
-    /// … and when each was used last, or before that, if it is in its place in [`Cache::lines`].
+    /// … and when each was used last, or before that, if it is in [`Cache::places`].
     pub times: [u64; WAYS as usize],
 }
 

@@ -39,7 +39,10 @@ impl Builder<'_, '_> {
                 live,
             };
             // What the exit notes is in the stub only.
-            let all = self.config.noting.is_some_and(|noting| noting.filter.is_none());
+            let all = self
+                .config
+                .noting
+                .is_some_and(|noting| noting.filter.is_none());
             let noted = leaves || all;
             let side = Some(side).filter(|_| !noted);
             self.exit(item.target(), patch, unlinked, side);

@@ -16,9 +16,11 @@ use crate::xlate::references::{Noting, Words};
 use core::mem::offset_of;
 
 /// Places of lines in what is known of a first level …
-pub(super) const LINES_AT: u32 = offset_of!(recent::Cache, lines) as u32;
+pub(super) const LINES_AT: u32 =
+    (offset_of!(recent::Cache, places) + offset_of!(recent::Place, line)) as u32;
 /// … and of their times.
-pub(super) const TIMES_AT: u32 = offset_of!(recent::Cache, times) as u32;
+pub(super) const TIMES_AT: u32 =
+    (offset_of!(recent::Cache, places) + offset_of!(recent::Place, time)) as u32;
 
 /// What a register has that is to say something to the runtime.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -199,7 +201,7 @@ impl Builder<'_, '_> {
                     self.hot.move_register(other, address);
                     self.ask_shadow(one, other, filter, cold);
                 }
-                self.ask_recent((address, other), (recent, time), cold);
+                self.ask_recent((address, other), (recent, time), filter.rotates, cold);
             }
         }
     }
@@ -250,18 +252,31 @@ impl Builder<'_, '_> {
         &mut self,
         (address, other): (u8, u8),
         (recent, time): (&Recent, u16),
+        rotates: bool,
         cold: u64,
     ) {
         let hot = &mut *self.hot;
         let (low, high) = (address & 7, address >> 3);
         let (other_low, other_high) = (other & 7, other >> 3);
-        // shr address, bits; mov other32, address32; and other32, places
-        hot.put(&[0x48 | high, 0xc1, 0xe8 | low, LINE_BITS as u8]);
-        hot.rex(address, other);
-        hot.put(&[0x89, 0xc0 | low << 3 | other_low]);
+        // (A place has two words.)
+        let bits = LINE_BITS as u8 - 1;
+        if rotates {
+            // rorx other32, address32, bits
+            let wide = (other_high ^ 1) << 7 | 1 << 6 | (high ^ 1) << 5 | 3;
+            hot.put(&[0xc4, wide, 0x7b, 0xf0, 0xc0 | other_low << 3 | low, bits]);
+        } else {
+            // mov other32, address32; shr other32, bits
+            hot.rex(address, other);
+            hot.put(&[0x89, 0xc0 | low << 3 | other_low]);
+            hot.rex(0, other);
+            hot.put(&[0xc1, 0xe8 | other_low, bits]);
+        }
+        // and other32, places
         hot.rex(0, other);
         hot.put(&[0x81, 0xe0 | other_low]);
-        hot.put(&(SLOTS - 1).to_le_bytes());
+        hot.put(&(2 * (SLOTS - 1)).to_le_bytes());
+        // shr address, bits
+        hot.put(&[0x48 | high, 0xc1, 0xe8 | low, LINE_BITS as u8]);
         // cmp gs:[other*8+lines], address; jne cold
         let rex = 0x48 | high << 2 | other_high << 1;
         hot.put(&[0x65, rex, 0x39, 0x04 | low << 3, 0xc5 | other_low << 3]);

@@ -13,6 +13,8 @@ use crate::xlate::references::{Noting, Words};
 
 const RDX: u8 = 2;
 const RBX: u8 = 3;
+/// Bytes of a line's place.
+const PLACE: u32 = size_of::<recent::Place>() as u32;
 
 impl Builder<'_, '_> {
     /// Notes, in front of an instruction, its lines, and whether it is a branch that is taken.
@@ -85,7 +87,7 @@ impl Builder<'_, '_> {
         }
         let cold = self.cold.here();
         let many = if lines[0] == lines[1] { 1 } else { 2 };
-        let place = |line: u64| CODE_TABLE as u32 + 8 * (line as u32 & (SLOTS - 1));
+        let place = |line: u64| CODE_TABLE as u32 + PLACE * (line as u32 & (SLOTS - 1));
         for line in lines.into_iter().take(many) {
             for half in 0..2u32 {
                 // cmp dword gs:[its place], half of the number; jne cold
