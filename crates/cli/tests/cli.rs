@@ -74,6 +74,8 @@ mod memory;
 mod memory_data;
 #[path = "cli/memory_ends.rs"]
 mod memory_ends;
+#[path = "cli/memory_events.rs"]
+mod memory_events;
 #[path = "cli/memory_heap.rs"]
 mod memory_heap;
 #[path = "cli/memory_order.rs"]

@@ -300,6 +300,16 @@ impl Filter {
         self.recent.as_ref().filter(|recent| recent.data)
     }
 
+    /// Something is looked up in front of references.
+    pub fn looks_up(&self) -> bool {
+        self.state != Shadow::Unasked || self.model_of_data().is_some()
+    }
+
+    /// Instructions whose references do not follow from how often they were executed are noted.
+    pub fn notes_words(&self) -> bool {
+        self.bytes || self.looks_up()
+    }
+
     /// Counters of blocks tell how often conditional branches are taken: somebody asks, and they are not noted one by one.
     pub fn counts_taken(&self) -> bool {
         let noted = |recent: &Recent| recent.branches && !recent.predicted;

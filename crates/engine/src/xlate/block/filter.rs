@@ -41,11 +41,10 @@ impl Builder<'_, '_> {
         if !item.insn.is_load() && !item.insn.is_store() {
             return;
         }
-        let looks = filter.state != Shadow::Unasked || filter.model_of_data().is_some();
         match simple(&item.insn, item.code(), filter.reads_fs) {
             // Blocks and their counters say it all.
-            Some(_) if !looks => {}
-            None if !looks && !filter.bytes => {}
+            Some(_) if !filter.looks_up() => {}
+            None if !filter.notes_words() => {}
             Some(references) => {
                 for (number, one) in references.iter().flatten().enumerate() {
                     let time = (recent::AT * at + 2 * number) as u16;

@@ -105,7 +105,9 @@ impl Builder<'_, '_> {
 
     /// The same behind one that is repeated or moves the extended state.
     pub(super) fn note_behind(&mut self, item: &Item) {
-        if let Some(noting) = self.config.noting {
+        if let Some(noting) = self.config.noting
+            && noting.filter.is_none_or(|filter| filter.notes_words())
+        {
             self.note_words(item, &noting, true);
         }
     }
