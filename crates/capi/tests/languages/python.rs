@@ -271,7 +271,8 @@ fn the_wheel_counts_in_a_fresh_environment() {
     ];
     let (status, said) = pytest(&compare, "0");
     assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("+0.00%"), "{said}");
+    // (Hashes of strings differ from process to process, and with them how long names are looked up.)
+    assert!(said.contains("+0.0") || said.contains("-0.0"), "{said}");
     let (status, said) = pytest(&compare, "100");
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("more than the baseline's"), "{said}");
