@@ -1,8 +1,10 @@
-//! `cargo xtask speed [--rounds N] [--valgrind] [--calls|--memory|--model|--reproducible] [FILTER…]`: what does the virtual PMU cost?
+//! `cargo xtask speed [--rounds N] [--valgrind] [--calls|--memory|--model|--reproducible|--events=LIST] [FILTER…]`: what does the
+//! virtual PMU cost?
 //!
 //! A case is `tests/speed/NAME.sh`, run by bash natively, below `truecount run` (with `--calls`: that keeps the tree of
-//! calls; with `--memory`, `--model`: that notes references, and models caches), and, if asked for, below `valgrind --tool=none`, in turn, round after round. Printed: the CPU time (user + system,
-//! children included) of each, and the median of the per-round ratios to native (with `--reproducible`: to `truecount run`
+//! calls; with `--memory`, `--model`: that notes references, and models caches; with `--events`: that counts these), and,
+//! if asked for, below `valgrind --tool=none`, in turn, round after round. Printed: the CPU time (user + system, children
+//! included) of each, and the median of the per-round ratios to native (with `--reproducible`: to `truecount run`
 //! without it, since what it adds is the question). `bound:` in a case is the ratio that the project promises; nothing
 //! here fails when it is missed, it is said. `mean: no`: the case is not a part of the geometric mean.
 
@@ -13,11 +15,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[derive(Clone, Copy)]
-enum How {
+enum How<'a> {
     Native,
     Engine,
     /// With this option of `truecount run`.
-    With(&'static str),
+    With(&'a str),
     Valgrind,
 }
 
@@ -39,6 +41,7 @@ pub(crate) fn main(root: &Path, arguments: &[String]) -> Result<()> {
             "--model" => hows[1] = How::With("--model=cachegrind"),
             "--reproducible" => hows = vec![How::Engine, How::With("--reproducible")],
             "--valgrind" => hows.push(How::Valgrind),
+            other if other.starts_with("--events=") => hows[1] = How::With(other),
             other if other.starts_with('-') => bail!("unknown option {other}"),
             other => filters.push(other.to_owned()),
         }
@@ -85,7 +88,7 @@ fn case(
     truecount: &Path,
     name: &str,
     rounds: usize,
-    hows: &[How],
+    hows: &[How<'_>],
 ) -> Result<Option<f64>> {
     let script = root.join(format!("tests/speed/{name}.sh"));
     let setup = root.join(format!("tests/speed/{name}.setup.sh"));
@@ -104,7 +107,7 @@ fn case(
     let directory =
         std::env::temp_dir().join(format!("truecount-speed-{}-{name}", std::process::id()));
     fs::create_dir_all(&directory)?;
-    let bash = |how: How, script: &Path| {
+    let bash = |how: How<'_>, script: &Path| {
         let mut command = match how {
             How::Native => Command::new("bash"),
             How::Engine | How::With(_) => {

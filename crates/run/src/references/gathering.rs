@@ -35,7 +35,7 @@ struct Table {
     dropped: bool,
     sites: Sites,
     /// By the numbers of what the engine tells.
-    met: Vec<batch::Met>,
+    met: batch::Mets,
     /// The same of what is not 0, of when a thread was here before.
     left: Vec<(u32, [u64; 2])>,
     /// What the model has beside Cachegrind's caches missed here.
@@ -215,7 +215,7 @@ impl Gathering {
                 memory: thread.memory,
                 dropped,
                 sites: Sites::default(),
-                met: Vec::new(),
+                met: batch::Mets::default(),
                 left: Vec::new(),
                 beside: BesideMisses::default(),
             });

@@ -7,13 +7,71 @@ use super::{Gathering, Table};
 use truecount_engine::virt::references::{Batch, Code, Meaning, Next};
 use truecount_memory::{By, Level};
 
+/// What a table's blocks met, by the numbers of that: from one number on, as processes that come later have others.
+#[derive(Default)]
+pub(super) struct Mets {
+    from: usize,
+    all: Vec<Met>,
+}
+
+impl Mets {
+    /// What has this number.
+    #[inline]
+    fn place(&mut self, number: usize, numbers: &[Number]) -> Option<&mut Met> {
+        if number.wrapping_sub(self.from) >= self.all.len() {
+            self.reach(number, numbers);
+        }
+        self.all.get_mut(number.wrapping_sub(self.from))
+    }
+
+    /// There is a place for this number, if that was given.
+    #[cold]
+    fn reach(&mut self, number: usize, numbers: &[Number]) {
+        if self.all.is_empty() {
+            self.from = number;
+        }
+        let new = |numbers: &[Number]| -> Vec<Met> { numbers.iter().map(Met::new).collect() };
+        if number < self.from {
+            // (At least as many more as there are: it may come again and again.)
+            let from = number.min(self.from.saturating_sub(self.all.len()));
+            let mut all = new(numbers.get(from..self.from).unwrap_or(&[]));
+            all.append(&mut self.all);
+            *self = Self { from, all };
+        } else {
+            let known = self.from + self.all.len();
+            self.all.extend(new(numbers.get(known..).unwrap_or(&[])));
+        }
+    }
+
+    /// Nobody is there any more: what is not 0, by its number.
+    fn leave(&mut self) -> impl Iterator<Item = (u32, [u64; 2])> + use<> {
+        let Self { from, all } = std::mem::take(self);
+        let met = all.into_iter().map(|met| [met.first, met.last]);
+        (from as u32..).zip(met).filter(|(_, met)| *met != [0; 2])
+    }
+
+    fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+}
+
 /// What something with a number came to in a table's blocks.
-pub(super) struct Met {
+struct Met {
     told: Told,
     /// Misses of the first level; branches: taken …
     first: u64,
     /// … and of the last; predicted wrongly.
     last: u64,
+}
+
+impl Met {
+    fn new(number: &Number) -> Self {
+        Self {
+            told: number.told,
+            first: 0,
+            last: 0,
+        }
+    }
 }
 
 /// Something that the engine tells by its number.
@@ -58,13 +116,6 @@ impl Gathering {
         ) else {
             return batch.for_each(drop);
         };
-        // (Beside what is counted, so that one place is looked at.)
-        let new = self.numbers.iter().skip(table.met.len());
-        table.met.extend(new.map(|number| Met {
-            told: number.told,
-            first: 0,
-            last: 0,
-        }));
         let mut touched = self
             .wanted
             .keeps_lines()
@@ -88,7 +139,9 @@ impl Gathering {
                     continue;
                 }
             };
-            let Some(Met { told, first, last }) = table.met.get_mut(number as usize) else {
+            // (What it is is beside what is counted, so that one place is looked at.)
+            let met = table.met.place(number as usize, &self.numbers);
+            let Some(Met { told, first, last }) = met else {
                 self.lost += 1;
                 continue;
             };
@@ -176,8 +229,6 @@ impl Gathering {
 impl Table {
     /// Nobody is here any more.
     fn leave(&mut self) {
-        let met = (0..).zip(std::mem::take(&mut self.met));
-        let met = met.map(|(number, met)| (number, [met.first, met.last]));
-        self.left.extend(met.filter(|(_, met)| *met != [0; 2]));
+        self.left.extend(self.met.leave());
     }
 }
