@@ -170,7 +170,7 @@ impl Rings<'_> {
                 let operand = (at, known.operand as usize);
                 let address = *own.first()?;
                 sink.referenced(thread, code, operand, address, &mut known.hint);
-                if self.recent {
+                if self.models_data {
                     // (Where nothing else says what it did.)
                     let plain = Record(record.0 & !Record::ALL);
                     self.number(plain, sink)?;
@@ -232,7 +232,7 @@ impl Rings<'_> {
     /// Sees to it that what a record of the model's means has a number. `None`: it has none.
     fn number(&mut self, record: Record, sink: &mut dyn Sink) -> Option<()> {
         let (described, at, what) = match record.is()? {
-            Is::Reference(does) if record.0 & Record::ALL == 0 => {
+            Is::Reference(does) if self.models_data && record.0 & Record::ALL == 0 => {
                 let (_, operand) = self.operand(record, does)?;
                 (
                     record.described(self.base),

@@ -116,6 +116,8 @@ pub(super) struct Rings<'a> {
     pub(super) filtered: bool,
     /// What the model has to know is told.
     pub(super) recent: bool,
+    /// References to data are told to it.
+    pub(super) models_data: bool,
     /// What the records of the process with these descriptions mean …
     pub(super) resolution: Resolution,
     /// … where they begin, as [`described`] has it …
@@ -149,6 +151,7 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
         ahead: Vec::new(),
         filtered,
         recent,
+        models_data: recent && shared.header().options & option::NO_DATA == 0,
         resolution: Resolution::new(recent),
         base: 0,
         others: HashMap::new(),
