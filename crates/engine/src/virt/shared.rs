@@ -17,7 +17,6 @@ use crate::machine::{self, Machine};
 use crate::regions::{HOOKS, Hook, MAX_HOOKS};
 use crate::snapshot::hash;
 use crate::xlate::facts::{self, Event};
-use crate::xlate::levels::Sets;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -173,7 +172,9 @@ impl Shared {
             };
             (*h).reuse = u32::from(plain && !blocks);
             (*h).options = bits(options, blocks, own_clock);
-            (*h).sets = recent(options).map(|(sets, _)| sets).unwrap_or_default();
+            (*h).sets = recent(options)
+                .map(|levels| levels.sets())
+                .unwrap_or_default();
             (*h).front = options.regions.as_ref().map_or(0, Regions::front);
             if let Some(machine) = &options.machine {
                 machine.show(&mut (*h).shown);
@@ -405,7 +406,7 @@ fn references(options: &super::Options) -> u32 {
     let bit = |on, bit| if on { bit } else { 0 };
     let without = |on, bit| if on { 0 } else { bit };
     let facts = filtered(options);
-    let recent = recent(options).map(|(_, levels)| levels);
+    let recent = recent(options);
     let of_model = |is: fn(&Levels) -> bool| recent.as_ref().is_none_or(is);
     option::REFERENCES
         | bit(reads_fs, option::READS_FS)
@@ -441,7 +442,7 @@ fn filtered(options: &super::Options) -> Option<Facts> {
 fn beside_model(options: &super::Options) -> [u8; crate::calls::EVENTS] {
     let references = options.references.as_ref();
     let levels = references.and_then(|all| all.recent);
-    let branches = references.is_some() && levels.is_none_or(|(_, levels)| levels.branches);
+    let branches = references.is_some() && levels.is_none_or(|levels| levels.branches);
     let [reads, writes] = match references.is_some_and(|all| all.modifies_as_store) {
         true => [facts::READS_ONLY, facts::ALL_WRITES],
         false => [facts::READS, facts::WRITES],
@@ -456,7 +457,7 @@ fn beside_model(options: &super::Options) -> [u8; crate::calls::EVENTS] {
 }
 
 /// The model's first levels, if what changes nothing there is left out.
-fn recent(options: &super::Options) -> Option<(Sets, Levels)> {
+fn recent(options: &super::Options) -> Option<Levels> {
     let references = options.references.as_ref()?;
     references.recent.filter(|_| filtered(options).is_some())
 }

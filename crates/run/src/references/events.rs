@@ -71,25 +71,33 @@ events! {
 impl Without {
     /// Everything but what these events need.
     pub fn all_but(events: impl Iterator<Item = MemoryEvent>) -> Self {
-        let all = Self {
-            lines: true,
-            bytes: true,
-            taken: true,
-            data: true,
-            instructions: true,
-            branches: true,
-        };
-        events.fold(all, |rest, event| {
-            let needs = event.needs();
-            Self {
-                lines: rest.lines && !needs.lines,
-                bytes: rest.bytes && !needs.bytes,
-                taken: rest.taken && !needs.taken,
-                data: rest.data && !needs.data,
-                instructions: rest.instructions && !needs.instructions,
-                branches: rest.branches && !needs.branches,
+        let mut needed = [false; 6];
+        for event in events {
+            for (needed, needs) in needed.iter_mut().zip(event.needs().all()) {
+                *needed |= needs;
             }
-        })
+        }
+        let [lines, bytes, taken, data, instructions, branches] = needed.map(|needed| !needed);
+        Self {
+            lines,
+            bytes,
+            taken,
+            data,
+            instructions,
+            branches,
+        }
+    }
+
+    fn all(self) -> [bool; 6] {
+        let Self {
+            lines,
+            bytes,
+            taken,
+            data,
+            instructions,
+            branches,
+        } = self;
+        [lines, bytes, taken, data, instructions, branches]
     }
 }
 
@@ -116,18 +124,10 @@ impl MemoryEvent {
         needs
     }
 
-    /// Its value, where the run has it.
+    /// Its value, where the run has it, and looked at it.
     pub fn of(self, memory: &Memory) -> Option<u64> {
-        let (needs, without) = (self.needs(), memory.without);
-        let lacks = [
-            needs.lines && without.lines,
-            needs.bytes && without.bytes,
-            needs.taken && without.taken,
-            needs.data && without.data,
-            needs.instructions && without.instructions,
-            needs.branches && without.branches,
-        ];
-        if lacks.contains(&true) {
+        let mut parts = self.needs().all().into_iter().zip(memory.without.all());
+        if parts.any(|(needed, left_out)| needed && left_out) {
             return None;
         }
         let facts = &memory.facts;

@@ -159,6 +159,20 @@ pub struct Levels {
     pub predicted: bool,
 }
 
+impl Levels {
+    /// As the runtime has them.
+    pub(super) fn sets(&self) -> Sets {
+        Sets {
+            data: self.data_sets,
+            code: self.code_sets,
+            code_bits: self.code_line.trailing_zeros(),
+            data_ways: self.data_ways,
+            code_ways: self.code_ways,
+            longest: self.longest,
+        }
+    }
+}
+
 /// Which facts somebody asks for, for [`References::filtered`]: what nobody asks for costs nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::exhaustive_structs, reason = "there are no other facts")]
@@ -292,7 +306,7 @@ pub struct References {
     pub(super) allocations: bool,
     /// Not `None`: what adds nothing to these is left out.
     pub(super) filtered: Option<Facts>,
-    pub(super) recent: Option<(Sets, Levels)>,
+    pub(super) recent: Option<Levels>,
     pub(super) modifies_as_store: bool,
 }
 
@@ -326,17 +340,7 @@ impl References {
     /// [`super::Calls::modelled`].
     #[must_use]
     pub fn recent(mut self, levels: Option<Levels>) -> Self {
-        self.recent = levels.map(|levels| {
-            let sets = Sets {
-                data: levels.data_sets,
-                code: levels.code_sets,
-                code_bits: levels.code_line.trailing_zeros(),
-                data_ways: levels.data_ways,
-                code_ways: levels.code_ways,
-                longest: levels.longest,
-            };
-            (sets, levels)
-        });
+        self.recent = levels;
         self
     }
 
