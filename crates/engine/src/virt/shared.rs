@@ -173,7 +173,8 @@ impl Shared {
             (*h).reuse = u32::from(plain && !blocks);
             (*h).options = bits(options, blocks, own_clock);
             (*h).sets = recent(options)
-                .map(|levels| levels.sets())
+                .as_ref()
+                .map(Levels::sets)
                 .unwrap_or_default();
             (*h).front = options.regions.as_ref().map_or(0, Regions::front);
             if let Some(machine) = &options.machine {
@@ -407,6 +408,7 @@ fn references(options: &super::Options) -> u32 {
     let without = |on, bit| if on { 0 } else { bit };
     let facts = filtered(options);
     let recent = recent(options);
+    let predicted = recent.is_some_and(|levels| levels.branches && levels.predicted);
     let of_model = |is: fn(&Levels) -> bool| recent.as_ref().is_none_or(is);
     option::REFERENCES
         | bit(reads_fs, option::READS_FS)
@@ -423,10 +425,7 @@ fn references(options: &super::Options) -> u32 {
         | without(of_model(|levels| levels.data), option::NO_DATA)
         | without(of_model(|levels| levels.instructions), option::NO_FETCHES)
         | without(of_model(|levels| levels.branches), option::NO_BRANCHES)
-        | bit(
-            recent.is_some_and(|levels| levels.branches && levels.predicted),
-            option::PREDICTED,
-        )
+        | bit(predicted, option::PREDICTED)
 }
 
 /// What is known to add nothing to these is left out.
