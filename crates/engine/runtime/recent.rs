@@ -9,6 +9,7 @@ use crate::block::Block;
 use crate::entry::address;
 use crate::known::{self, pc_of, word};
 use crate::layout::{Context, option};
+use crate::masked;
 use crate::predictor;
 use crate::ring;
 use crate::slots;
@@ -67,9 +68,11 @@ pub fn prepare(context: &mut Context) {
     known.vector_ring = known::room();
     if recent.data {
         known.vector_room = address(rt_forget);
-        if slots::header().options & option::NO_LINES != 0 {
-            known.vector_note = address(rt_recent);
-        }
+        known.vector_masked = masked::routine();
+        known.vector_note = match slots::header().options & option::NO_LINES {
+            0 => known::note(),
+            _ => address(rt_recent),
+        };
     }
 }
 

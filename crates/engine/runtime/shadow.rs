@@ -188,15 +188,23 @@ fn make_room(context: &mut Context, literal: &Literal) {
         ring::publish_but(context, literal.last());
     }
     let (first, shadow) = (context.noted.known.address, context.noted.known.shadow);
-    let is_reference = matches!(Record(literal.record).is(), Some(Is::Reference(_)));
     let last = first.wrapping_add(u64::from(literal.size.max(1)) - 1);
-    if !is_reference || shadow == 0 || (first | last) >> 47 != 0 {
-        return;
-    }
-    provide(context, first);
-    provide(context, last);
-    if first & (u64::from(literal.size) - 1) == 0 {
-        return;
+    let is_noted = |at: u64| shadow != 0 && at >> 47 == 0;
+    match Record(literal.record).is() {
+        Some(Is::Reference(_)) if is_noted(first) && is_noted(last) => {
+            provide(context, first);
+            provide(context, last);
+            if first & (u64::from(literal.size) - 1) == 0 {
+                return;
+            }
+        }
+        Some(Is::Masked(_)) => {
+            // (The elements are in the same pages.)
+            for at in [first, last].into_iter().filter(|&at| is_noted(at)) {
+                provide(context, at);
+            }
+        }
+        _ => return,
     }
     // Other operands have both places of what is counted of this one.
     let record = Record(literal.record).lies().0;

@@ -62,6 +62,9 @@ pub fn cancel(context: &Context, block: &Block, done: u16, registers: Option<&[u
             Noted::Words(words) => words.len() as u32 + 1,
             Noted::Masked => 3,
         };
+        if matches!(noted, Noted::Masked) && elements_back(context, block, is_ours) {
+            return true;
+        }
         if end < start + long {
             return true;
         }
@@ -120,20 +123,44 @@ pub fn cancel(context: &Context, block: &Block, done: u16, registers: Option<&[u
             end -= 2;
             continue;
         }
-        take_back(this, made);
+        take_back(this, made, Record(record));
     }
     false
 }
 
+/// Elements that a mask chose were counted, and not noted: they are taken back.
+fn elements_back(context: &Context, block: &Block, is_ours: impl Fn(Record) -> bool) -> bool {
+    let known = &context.noted.known;
+    if block.executions(context) != known.seen || known.since == 0 {
+        return false;
+    }
+    let Some(made) = known.made.get((known.since - 1) as usize % 2) else {
+        return false;
+    };
+    let record = Record(made.record.load(Relaxed));
+    if !record.is_chosen() || !is_ours(record) {
+        return false;
+    }
+    made.record.store(0, Relaxed);
+    take_back(context.this, made, record);
+    true
+}
+
 /// What was entered was not done.
-fn take_back(region: u64, made: &Made) {
-    let before = made.before.iter().flat_map(|word| word.to_le_bytes());
-    for (at, before) in (made.at..made.at + u64::from(made.many)).zip(before) {
-        byte(at).fetch_and(!(made.bits as u8 & !before), AcqRel);
+fn take_back(region: u64, made: &Made, record: Record) {
+    if made.bits != 0 {
+        let before = made.before.iter().flat_map(|word| word.to_le_bytes());
+        for (at, before) in (made.at..made.at + u64::from(made.many)).zip(before) {
+            byte(at).fetch_and(!(made.bits as u8 & !before), AcqRel);
+        }
     }
     if made.lies != 0 {
         // SAFETY: in the thread's own table, and still this operand's.
         let lies = unsafe { &mut *((region + u64::from(made.lies)) as *mut Lies) };
+        if record.is_chosen() {
+            lies.unaligned = lies.unaligned.wrapping_sub(made.counted.into());
+            return;
+        }
         let take = |from: &mut u64, bit: u32| {
             *from = from.wrapping_sub(u64::from(made.counted >> bit & 1));
         };

@@ -72,13 +72,14 @@ pub const POOL: u64 = 255;
 /// Words of a directory.
 pub const DIRECTORY_WORDS: usize = 512;
 
-/// How references of an operand lie that are not aligned, of one thread.
+/// How references of an operand lie that are not aligned, of one thread; or how many elements of one a mask chose
+/// ([`Record::is_chosen`]) that were not noted.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lies {
     /// [`Record::lies`]; 0: none.
     pub record: u64,
-    /// Not aligned …
+    /// Not aligned, or elements …
     pub unaligned: u64,
     /// … in two lines …
     pub line_splits: u64,
@@ -115,7 +116,8 @@ pub fn described(said: u64, base: u64) -> u64 {
 
 impl Record {
     const NUMBER: u32 = 48;
-    const COUNT: u32 = 54;
+    /// Where what it does begins, or how many words there are.
+    pub const COUNT: u32 = 54;
     const REFERENCE: u64 = 1 << 60;
     const INSTRUCTION: u64 = 2 << 60;
     const LIES: u64 = 3 << 60;
@@ -160,6 +162,11 @@ impl Record {
                 | (number as u64) << Self::NUMBER
                 | (words as u64) << Self::COUNT,
         )
+    }
+
+    /// Elements that a mask chooses are meant.
+    pub const fn is_chosen(self) -> bool {
+        self.0 & Self::CHOSEN != 0
     }
 
     /// Where the block is described: offset in the totals file, in words.
@@ -328,11 +335,11 @@ pub struct Made {
     pub record: AtomicU64,
     /// Bytes of the shadow; 0: it is in the ring.
     pub many: u32,
-    /// See [`Simple::bits`].
+    /// See [`Simple::bits`]; 0: nothing is new.
     pub bits: u32,
     /// Where its [`Lies`] are in the region, if how it lies was counted …
     pub lies: u32,
-    /// … and what: bits, unaligned first.
+    /// … and what: bits, unaligned first; or elements.
     pub counted: u32,
     /// Nothing.
     pub rest: [u64; 2],
@@ -416,6 +423,8 @@ pub struct Known {
     pub vector_masked: u64,
     /// See there: which elements a reference has.
     pub chosen: u64,
+    /// On the way: [`Made::many`] and [`Made::bits`].
+    pub entering: [u32; 2],
 }
 
 const _: () = assert!(

@@ -179,7 +179,7 @@ impl Levels {
 pub struct Facts {
     /// Lines and pages ([`Sink::line`]), and how references lie ([`Sink::lies`]).
     pub lines: bool,
-    /// References and their bytes: those of [`Sink::noted`] and [`Sink::masked`] are not told otherwise, where no model has
+    /// References and their bytes: those of [`Sink::noted`], [`Sink::masked`] and [`Sink::elements`] are not told otherwise, where no model has
     /// them.
     pub bytes: bool,
     /// How often conditional branches are taken ([`Sink::taken`]).
@@ -260,6 +260,11 @@ pub trait Sink: Send {
         hint: &mut u32,
     ) {
         let _ = (thread, code, at, operand, elements, hint);
+    }
+    /// With [`References::filtered`]: of elements of such an operand that are not told by [`Sink::masked`] there were so many
+    /// (modulo 2⁶⁴). They lie as they should, and their lines are told by [`Sink::line`] if somebody asks.
+    fn elements(&mut self, thread: Thread, code: &Code, (at, operand): (usize, usize), times: u64) {
+        let _ = (thread, code, at, operand, times);
     }
     /// With [`References::filtered`]: a thread executed an instruction, whose references are asked for; `executed` knows
     /// that one only.

@@ -127,6 +127,10 @@ impl Rings<'_> {
         };
         let (code, operand) = self.operand(record, does)?;
         let code = self.codes.get(code)?;
+        if record.is_chosen() {
+            sink.elements(thread, code, (record.number(), operand as usize), unaligned);
+            return Some(());
+        }
         let lies = Lies {
             unaligned,
             line_splits,

@@ -122,6 +122,14 @@ impl Gathering {
         }
     }
 
+    /// An instruction made so many references to elements of its operand that have nothing else to say.
+    pub(super) fn elements(&mut self, code: &Code, at: usize, times: u64) {
+        let known = self.site_of(code);
+        if !known.is_some_and(|(site, _)| site.elements(at, times)) {
+            self.lost += 1;
+        }
+    }
+
     /// What all threads of a memory did in a line.
     pub(super) fn all_of_a_line(&mut self, line: &Line) {
         let Some(now) = self.threads.get(self.now) else {

@@ -150,6 +150,10 @@ impl Sink for Gathering {
         self.masked(code, at, &elements, hint);
     }
 
+    fn elements(&mut self, _thread: Thread, code: &Code, (at, _): (usize, usize), times: u64) {
+        self.elements(code, at, times);
+    }
+
     fn lies(&mut self, _thread: Thread, code: &Code, operand: (usize, usize), lies: Lies) {
         self.lie(code, operand, &lies);
     }

@@ -8,6 +8,37 @@ use truecount_engine::virt::references::Elements;
 use truecount_memory::{LINE, Level};
 
 impl Site {
+    /// The step of an instruction that chooses elements.
+    fn chooses(&self, at: usize) -> Option<usize> {
+        let is = |step: &Step| step.what == What::General && usize::from(step.at) == at;
+        self.steps.iter().position(is)
+    }
+
+    /// So many elements (modulo 2⁶⁴) were referenced.
+    fn count_elements(&mut self, step: usize, many: u64) {
+        let (Some(step), Some(found)) = (self.steps.get(step), self.found.get_mut(step)) else {
+            return;
+        };
+        found.times = found.times.wrapping_add(many);
+        found.bytes = found
+            .bytes
+            .wrapping_add(many.wrapping_mul(step.size.into()));
+        match self.sizes.iter_mut().find(|(known, _)| *known == step.size) {
+            Some((_, times)) => *times = times.wrapping_add(many),
+            None => self.sizes.push((step.size, many)),
+        }
+    }
+
+    /// Instruction `at` made so many references to elements of its operand that have nothing else to say. `false`: there is
+    /// no such instruction.
+    pub(in crate::references) fn elements(&mut self, at: usize, times: u64) -> bool {
+        let step = self.chooses(at);
+        if let Some(step) = step {
+            self.count_elements(step, times);
+        }
+        step.is_some()
+    }
+
     /// Instruction `at` made references to elements of its operand. `hint`: its step, once known. `false`: there is none.
     pub(in crate::references) fn masked(
         &mut self,
@@ -17,23 +48,16 @@ impl Site {
         hint: &mut u32,
     ) -> bool {
         if *hint == u32::MAX {
-            let is = |step: &Step| step.what == What::General && usize::from(step.at) == at;
-            let place = self.steps.iter().position(is);
-            *hint = place.map_or(u32::MAX, |place| place as u32);
+            *hint = self.chooses(at).map_or(u32::MAX, |place| place as u32);
         }
         let number = *hint as usize;
+        let many = u64::from(elements.mask.count_ones());
+        self.count_elements(number, many);
         let (Some(step), Some(found)) = (self.steps.get_mut(number), self.found.get_mut(number))
         else {
             return false;
         };
         let size = u64::from(step.size);
-        let many = u64::from(elements.mask.count_ones());
-        found.times += many;
-        found.bytes += many * size;
-        match self.sizes.iter_mut().find(|(known, _)| *known == step.size) {
-            Some((_, times)) => *times += many,
-            None => self.sizes.push((step.size, many)),
-        }
         let by = by(&self.instructions, step);
         if let Some(model) = model.as_deref_mut() {
             model.meets(references(step.kind), many);
