@@ -320,6 +320,12 @@ impl Heap {
         if block.size >= LARGE {
             self.recent.clear();
         }
+        if (end - 1) / PAGE == address / PAGE {
+            if let Some(&place) = self.places.get(&(address / PAGE)) {
+                self.leave(place, address, time);
+            }
+            return;
+        }
         for place in self.known(address, end) {
             self.leave(place, address, time);
         }
@@ -389,13 +395,15 @@ impl Heap {
         let Some(page) = self.pages.get_mut(place as usize) else {
             return;
         };
-        let past = std::mem::take(&mut page.past);
-        for (part, to) in past {
-            match is_over(to) {
-                true => page.settle(&part, self.apart),
-                false => page.past.push((part, to)),
+        let mut past = std::mem::take(&mut page.past);
+        past.retain(|(part, to)| {
+            let over = is_over(*to);
+            if over {
+                page.settle(part, self.apart);
             }
-        }
+            !over
+        });
+        page.past = past;
     }
 
     /// The page at an address, where there is or was a block in it.

@@ -5,7 +5,7 @@
 //! is written, before any part is read that was full by then. What happened is told in the order of its times.
 
 use super::codes::Codes;
-use super::reader::Ring;
+use super::ring::Ring;
 use crate::heap::{HEAP, WHAT, word};
 use crate::layout::Context;
 use crate::xlate::known::Record;
@@ -139,6 +139,11 @@ impl Scout {
             at: start(part),
             words,
         }
+    }
+
+    /// It has not come as far as this part.
+    pub(super) fn is_behind(&self, part: u32) -> bool {
+        part.wrapping_sub(self.part).cast_signed() > 0
     }
 
     /// Looks at what was written since, with `codes` blocks, without them records; `see` is told what happened.

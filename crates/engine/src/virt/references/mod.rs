@@ -13,6 +13,7 @@ mod codes;
 mod filtered;
 mod heap;
 mod reader;
+mod ring;
 mod shadow;
 mod state;
 

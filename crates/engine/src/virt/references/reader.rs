@@ -4,6 +4,7 @@ use super::code::{Executed, left};
 use super::codes::Codes;
 use super::filtered::Resolution;
 use super::heap::{Heap, Scout, Words};
+use super::ring::Ring;
 use super::{Marked, References, Thread};
 use crate::layout::{Context, LOG, RING, option, state};
 use crate::virt::context::MappedBytes;
@@ -61,41 +62,6 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// A thread's ring, and how far it was read.
-pub(super) struct Ring {
-    context: MappedBytes,
-    ring: MappedBytes,
-    /// Parts read.
-    read: u32,
-    /// The last block of the part before: where it was described, its words.
-    last: Vec<u64>,
-    /// What it said of the heap last.
-    heap: Words,
-    /// How far it was looked through for that, ahead of what was read.
-    scout: Option<Scout>,
-    /// What is to be read now: parts up to this one, and the rest, too.
-    upto: (u32, bool),
-}
-
-impl Ring {
-    /// A word of the thread's context.
-    pub(super) fn load(&self, at: usize) -> u32 {
-        let word = self.context.atomic(at);
-        word.map_or(0, |word| word.load(Ordering::Acquire))
-    }
-
-    /// What its heads count from: see [`described`].
-    pub(super) fn base(&self) -> u64 {
-        let half = |at| u64::from(self.load(offset_of!(Context, noted.base) + at));
-        half(0) | half(4) << 32
-    }
-
-    /// Words of the ring.
-    pub(super) fn copy(&self, from: usize, to: &mut [u64]) {
-        self.ring.copy(from, to);
     }
 }
 
@@ -220,7 +186,10 @@ impl Rings<'_> {
                 continue;
             };
             self.read(slot, &mut ring);
-            let memory = ring.load(offset_of!(Context, space));
+            let memory = ring.memory();
+            if ring.scout.is_some_and(|scout| scout.is_behind(ring.read)) {
+                ring.scout = None;
+            }
             self.memories.insert(memory);
             if ended {
                 drop(ring);
@@ -241,7 +210,7 @@ impl Rings<'_> {
         }
         if !unknown && !self.over.is_empty() {
             for ring in self.rings.values() {
-                self.over.remove(&ring.load(offset_of!(Context, space)));
+                self.over.remove(&ring.memory());
             }
             for memory in std::mem::take(&mut self.over) {
                 self.shadow(memory);
@@ -264,14 +233,20 @@ impl Rings<'_> {
             return;
         }
         self.several = true;
+        // (What the only thread of a memory says that is read on now, nobody else meets before.)
+        let mut reading: HashMap<u32, u32> = HashMap::new();
+        for ring in self.rings.values().filter(|ring| ring.goes_on()) {
+            *reading.entry(ring.memory()).or_default() += 1;
+        }
         // What happens while rings are looked through may be in one of them, and what was before in none.
         let now = self.shared.header().rings.time.load(Ordering::Acquire);
         let mut found = std::mem::take(&mut self.ahead);
         for (&slot, ring) in &mut self.rings {
-            let thread = Thread {
-                slot,
-                memory: ring.load(offset_of!(Context, space)),
-            };
+            let memory = ring.memory();
+            let thread = Thread { slot, memory };
+            if ring.goes_on() && reading.get(&memory) == Some(&1) {
+                continue;
+            }
             let mut scout = ring.scout.unwrap_or_else(|| {
                 let mut words = ring.heap;
                 // What was said behind the block that was kept for later.

@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use rustc_hash::FxHashMap;
+
 use super::Names;
 use super::costs::{Numbers, Place, own_address};
 use super::data::{ByData, Objects};
@@ -17,6 +19,35 @@ use truecount_engine::virt::Mapping;
 /// Lines, and pieces of data, that are told.
 const MOST: usize = 1000;
 
+/// Where instructions are.
+#[derive(Default)]
+struct Places {
+    all: Vec<Place>,
+    numbers: FxHashMap<Place, u32>,
+    /// By image and address: numbers of places.
+    at: FxHashMap<(u32, u64), u32>,
+    /// The number of the place that was asked for last: mostly it is the same.
+    last: u32,
+}
+
+impl Places {
+    fn number(&mut self, place: Place) -> u32 {
+        if self.all.get(self.last as usize) != Some(&place) {
+            let next = self.all.len() as u32;
+            self.last = *self.numbers.entry(place.clone()).or_insert(next);
+            if self.last == next {
+                self.all.push(place);
+            }
+        }
+        self.last
+    }
+
+    fn set(&mut self, at: (u32, u64), place: Place) {
+        let number = self.number(place);
+        self.at.insert(at, number);
+    }
+}
+
 /// Adds to what is known of the run's memory which functions and lines did it, and whose data it was.
 pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
     let (Some(noted), Some(blocks)) = (&ran.executed.noted, &ran.executed.blocks) else {
@@ -27,7 +58,7 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
     let images: HashMap<u32, u32> = threads().map(|one| (one.slot, one.image)).collect();
     let pids: HashMap<u32, u32> = threads().rev().map(|one| (one.image, one.pid)).collect();
     let mut numbers = Numbers::default();
-    let mut at: HashMap<(u32, u64), Place> = HashMap::new();
+    let mut places = Places::default();
     let mut objects = Objects::default();
     let mut mappings: BTreeMap<(u32, u64), Mapping> = BTreeMap::new();
     blocks.each(&mut |executed| {
@@ -40,24 +71,34 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
         let mut pc = executed.pc;
         for facts in executed.facts {
             let place = numbers.place(names, executed.mapping, pc, pid);
-            at.insert((executed.image, pc), place);
+            places.set((executed.image, pc), place);
             pc = pc.wrapping_add(facts.len());
         }
     });
-    let nowhere = numbers.place(names, None, 0, 0);
-    let mut functions: BTreeMap<usize, Costs> = BTreeMap::new();
-    let mut lines: BTreeMap<Place, Costs> = BTreeMap::new();
+    let nowhere = places.number(numbers.place(names, None, 0, 0));
+    let mut by_place: Vec<Option<Costs>> = Vec::new();
+    by_place.resize_with(places.all.len(), || None);
     noted.each(&mut |part, pc, costs| {
         let image = images.get(&part.slot).copied().unwrap_or(0);
-        let place = at.get(&(image, pc)).unwrap_or(&nowhere);
-        functions.entry(place.function).or_default().add(costs);
-        lines.entry(place.clone()).or_default().add(costs);
+        let place = places.at.get(&(image, pc)).copied().unwrap_or(nowhere);
+        if let Some(sum) = by_place.get_mut(place as usize) {
+            sum.get_or_insert_default().add(costs);
+        }
     });
+    let of_places = places.all.iter().zip(by_place);
+    let of_places = of_places.filter_map(|(place, costs)| Some((place.clone(), costs?)));
+    let lines: BTreeMap<Place, Costs> = of_places.collect();
+    let mut functions: BTreeMap<usize, Costs> = BTreeMap::new();
+    for (place, costs) in &lines {
+        functions.entry(place.function).or_default().add(costs);
+    }
     let mut orders: BTreeMap<usize, Counted> = BTreeMap::new();
     noted.each_order(&mut |slot, pc, counted| {
         let image = images.get(&slot).copied().unwrap_or(0);
-        let place = at.get(&(image, pc)).unwrap_or(&nowhere);
-        orders.entry(place.function).or_default().add(counted);
+        let place = places.at.get(&(image, pc)).copied().unwrap_or(nowhere);
+        if let Some(place) = places.all.get(place as usize) {
+            orders.entry(place.function).or_default().add(counted);
+        }
     });
     let mut orders: Vec<_> = orders
         .into_iter()
