@@ -213,12 +213,12 @@ fn run(program: &Path, filtered: bool) -> Option<Gathered> {
 }
 
 /// `shadow`: there are addresses for it.
-fn same(name: &str, source: &str, arguments: &[&str], shadow: bool) {
+pub(super) fn same(name: &str, source: &str, arguments: &[&str], shadow: bool) {
     same_and(name, source, arguments, shadow);
 }
 
 /// The same; how many elements that masks chose were counted only.
-fn same_and(name: &str, source: &str, arguments: &[&str], shadow: bool) -> Option<u64> {
+pub(super) fn same_and(name: &str, source: &str, arguments: &[&str], shadow: bool) -> Option<u64> {
     let program = built(name, source, arguments)?;
     let (all, some) = (run(&program, false)?, run(&program, true)?);
     let slots = |of: &Gathered| of.threads.keys().copied().collect::<Vec<_>>();

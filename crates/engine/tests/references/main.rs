@@ -2,6 +2,7 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(clippy::expect_used, clippy::unwrap_used)] // helpers of tests
 
+mod anywhere;
 mod by_hand;
 mod filtered;
 mod masked;

@@ -73,6 +73,8 @@ pub(super) struct Rings<'a> {
     done: HashSet<u32>,
     pub(super) codes: Codes<'a>,
     buffer: Vec<u64>,
+    /// Room for a table.
+    pub(super) bytes: Vec<u8>,
     pub(super) lost: u32,
     /// There were several rings at the same time.
     several: bool,
@@ -112,6 +114,7 @@ fn serve(shared: &Shared, stop: &AtomicBool, sink: &References) {
         done: HashSet::new(),
         codes: Codes::new(shared),
         buffer: Vec::new(),
+        bytes: Vec::new(),
         lost: 0,
         several: false,
         ahead: Vec::new(),

@@ -97,21 +97,25 @@ impl Rings<'_> {
 
     /// How a thread's references lie that are not aligned.
     pub(super) fn lies(&mut self, thread: Thread, sink: &mut dyn super::Sink) {
-        let mut bytes = vec![0u8; LIES_BYTES as usize];
-        if self
-            .shared
-            .read_region(thread.slot, AT, &mut bytes)
-            .is_err()
-        {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.resize(LIES_BYTES as usize, 0);
+        let read = self.shared.read_region(thread.slot, AT, &mut bytes);
+        if read.is_err() {
             self.lost += 1;
-            return;
+            bytes.clear();
         }
-        for one in bytes.as_chunks::<32>().0 {
-            let [record, counts @ ..] = [0, 8, 16, 24].map(|at| u64::from_le_bytes(field(one, at)));
+        // (Most of it is empty.)
+        let pages = bytes.as_chunks::<4096>().0.iter();
+        let pages = pages.filter(|page| **page != [0; 4096]);
+        for one in pages.flat_map(|page| page.as_chunks::<32>().0) {
+            let word = |at: usize| u64::from_le_bytes(field(one, at));
+            let record = word(0);
+            let counts = [word(8), word(16), word(24)];
             if record != 0 && self.lie(thread, Record(record), counts, sink).is_none() {
                 self.lost += 1;
             }
         }
+        self.bytes = bytes;
     }
 
     /// The same of an operand. `None`: it makes no sense.

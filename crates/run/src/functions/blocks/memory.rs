@@ -24,8 +24,11 @@ const MOST: usize = 1000;
 struct Places {
     all: Vec<Place>,
     numbers: FxHashMap<Place, u32>,
-    /// By image and address: numbers of places.
-    at: FxHashMap<(u32, u64), u32>,
+    /// Numbers of places by address, for each image: there may be many of them, which are looked at by turns.
+    at: Vec<FxHashMap<u64, u32>>,
+    images: FxHashMap<u32, usize>,
+    /// The image that was asked for last, and its place there.
+    image: (u32, usize),
     /// The number of the place that was asked for last: mostly it is the same.
     last: u32,
 }
@@ -42,9 +45,30 @@ impl Places {
         self.last
     }
 
-    fn set(&mut self, at: (u32, u64), place: Place) {
+    /// An image's place.
+    fn image(&mut self, image: u32) -> usize {
+        if self.image.0 != image || self.at.is_empty() {
+            let next = self.at.len();
+            let place = *self.images.entry(image).or_insert(next);
+            if place == next {
+                self.at.push(FxHashMap::default());
+            }
+            self.image = (image, place);
+        }
+        self.image.1
+    }
+
+    fn set(&mut self, image: u32, pc: u64, place: Place) {
         let number = self.number(place);
-        self.at.insert(at, number);
+        let image = self.image(image);
+        if let Some(at) = self.at.get_mut(image) {
+            at.insert(pc, number);
+        }
+    }
+
+    fn get(&mut self, image: u32, pc: u64) -> Option<u32> {
+        let image = self.image(image);
+        self.at.get(image)?.get(&pc).copied()
     }
 }
 
@@ -71,7 +95,7 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
         let mut pc = executed.pc;
         for facts in executed.facts {
             let place = numbers.place(names, executed.mapping, pc, pid);
-            places.set((executed.image, pc), place);
+            places.set(executed.image, pc, place);
             pc = pc.wrapping_add(facts.len());
         }
     });
@@ -80,7 +104,7 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
     by_place.resize_with(places.all.len(), || None);
     noted.each(&mut |part, pc, costs| {
         let image = images.get(&part.slot).copied().unwrap_or(0);
-        let place = places.at.get(&(image, pc)).copied().unwrap_or(nowhere);
+        let place = places.get(image, pc).unwrap_or(nowhere);
         if let Some(sum) = by_place.get_mut(place as usize) {
             sum.get_or_insert_default().add(costs);
         }
@@ -95,7 +119,7 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
     let mut orders: BTreeMap<usize, Counted> = BTreeMap::new();
     noted.each_order(&mut |slot, pc, counted| {
         let image = images.get(&slot).copied().unwrap_or(0);
-        let place = places.at.get(&(image, pc)).copied().unwrap_or(nowhere);
+        let place = places.get(image, pc).unwrap_or(nowhere);
         if let Some(place) = places.all.get(place as usize) {
             orders.entry(place.function).or_default().add(counted);
         }
