@@ -10,6 +10,7 @@ mod heap;
 mod lines;
 mod memory;
 mod merged;
+mod places;
 mod trace;
 
 pub use costs::{Detail, Edge, FunctionCosts, LineCost, Piece};

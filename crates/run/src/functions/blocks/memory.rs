@@ -3,12 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use rustc_hash::FxHashMap;
-
 use super::Names;
-use super::costs::{Numbers, Place, own_address};
+use super::costs::{Numbers, own_address};
 use super::data::{ByData, Objects};
 use super::heap;
+use super::places::Places;
 use crate::references::{
     AllocationSite, CodeMemory, Costs, Counted, DataPlace, FunctionLocality, FunctionMemory,
     LineMemory, SharedLine,
@@ -18,59 +17,6 @@ use truecount_engine::virt::Mapping;
 
 /// Lines, and pieces of data, that are told.
 const MOST: usize = 1000;
-
-/// Where instructions are.
-#[derive(Default)]
-struct Places {
-    all: Vec<Place>,
-    numbers: FxHashMap<Place, u32>,
-    /// Numbers of places by address, for each image: there may be many of them, which are looked at by turns.
-    at: Vec<FxHashMap<u64, u32>>,
-    images: FxHashMap<u32, usize>,
-    /// The image that was asked for last, and its place there.
-    image: (u32, usize),
-    /// The number of the place that was asked for last: mostly it is the same.
-    last: u32,
-}
-
-impl Places {
-    fn number(&mut self, place: Place) -> u32 {
-        if self.all.get(self.last as usize) != Some(&place) {
-            let next = self.all.len() as u32;
-            self.last = *self.numbers.entry(place.clone()).or_insert(next);
-            if self.last == next {
-                self.all.push(place);
-            }
-        }
-        self.last
-    }
-
-    /// An image's place.
-    fn image(&mut self, image: u32) -> usize {
-        if self.image.0 != image || self.at.is_empty() {
-            let next = self.at.len();
-            let place = *self.images.entry(image).or_insert(next);
-            if place == next {
-                self.at.push(FxHashMap::default());
-            }
-            self.image = (image, place);
-        }
-        self.image.1
-    }
-
-    fn set(&mut self, image: u32, pc: u64, place: Place) {
-        let number = self.number(place);
-        let image = self.image(image);
-        if let Some(at) = self.at.get_mut(image) {
-            at.insert(pc, number);
-        }
-    }
-
-    fn get(&mut self, image: u32, pc: u64) -> Option<u32> {
-        let image = self.image(image);
-        self.at.get(image)?.get(&pc).copied()
-    }
-}
 
 /// Adds to what is known of the run's memory which functions and lines did it, and whose data it was.
 pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
@@ -99,19 +45,13 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
             pc = pc.wrapping_add(facts.len());
         }
     });
-    let nowhere = places.number(numbers.place(names, None, 0, 0));
-    let mut by_place: Vec<Option<Costs>> = Vec::new();
-    by_place.resize_with(places.all.len(), || None);
+    places.is_nowhere(numbers.place(names, None, 0, 0));
+    let mut sums = Vec::new();
     noted.each(&mut |part, pc, costs| {
         let image = images.get(&part.slot).copied().unwrap_or(0);
-        let place = places.get(image, pc).unwrap_or(nowhere);
-        if let Some(sum) = by_place.get_mut(place as usize) {
-            sum.get_or_insert_default().add(costs);
-        }
+        places.add(&mut sums, (image, pc), costs);
     });
-    let of_places = places.all.iter().zip(by_place);
-    let of_places = of_places.filter_map(|(place, costs)| Some((place.clone(), costs?)));
-    let lines: BTreeMap<Place, Costs> = of_places.collect();
+    let lines = places.by_place(sums);
     let mut functions: BTreeMap<usize, Costs> = BTreeMap::new();
     for (place, costs) in &lines {
         functions.entry(place.function).or_default().add(costs);
@@ -119,8 +59,7 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
     let mut orders: BTreeMap<usize, Counted> = BTreeMap::new();
     noted.each_order(&mut |slot, pc, counted| {
         let image = images.get(&slot).copied().unwrap_or(0);
-        let place = places.get(image, pc).unwrap_or(nowhere);
-        if let Some(place) = places.all.get(place as usize) {
+        if let Some(place) = places.at(image, pc) {
             orders.entry(place.function).or_default().add(counted);
         }
     });
