@@ -1,5 +1,5 @@
-//! The routine that translated code goes through with references whose elements a mask chooses (`xlate::masked`): it notes
-//! them, and whether a model's first level has the lines that they are in. Every register stays as it is. A signal that
+//! The routine that translated code goes through with references whose elements a mask chooses (`xlate::masked`), where they
+//! are not counted only (`known`): it notes them, and whether a model's first level has the lines that they are in. Every register stays as it is. A signal that
 //! finds a thread here is stepped on to the end of the instruction.
 
 use crate::entry::{address, kind};

@@ -11,15 +11,15 @@
 //! is lost when the program is killed. A memory's first ones are in the region of its first thread, others in slots of
 //! their own; a directory says which addresses each is the shadow of.
 //!
-//! How references lie that are not aligned is counted by operand in a table of the thread's ([`Lies`]); what has no place
-//! there is said in the ring. How often instructions were executed follows from the counters of their blocks; so blocks
+//! How references lie that are not aligned is counted by operand in a table of the thread's ([`Lies`]), as are elements that
+//! a mask chooses, where they lie behind each other and aligned; what has no place there is said in the ring. How often instructions were executed follows from the counters of their blocks; so blocks
 //! are not in the ring, which is a row of records:
 //!
 //! | record | words |
 //! |---|---|
 //! | a reference, where there is no shadow | [`Record`]; the address |
-//! | elements of an operand that a mask chooses (`xlate::masked`) | [`Record`]; the operand's address; the mask |
-//! | how references of an operand lie | [`Record`]; three counts |
+//! | elements of an operand that a mask chooses (`xlate::masked`), where they are not counted | [`Record`]; the operand's address; the mask |
+//! | how references of an operand lie, or how many elements were counted | [`Record`]; three counts |
 //! | an instruction whose references are worked out from its registers | [`Record`]; the words of `Words::of` |
 //! | marks | as without the shadow |
 //!
