@@ -23,8 +23,12 @@ const _: () = assert!(offset_of!(Made, bits) == offset_of!(Made, many) + 4);
 
 global_asm!(
     ".pushsection .text",
-    // RDI: where it is counted of an operand how its references lie, whose record RDX has.
+    // RDI: where it is counted how references of the literal's operand lie, or how many elements it has. RDX: its record, as
+    // `Record::lies`.
     ".macro rt_place",
+    "mov rdx, [rbx+{record}]",
+    "movabs rdi, {lies}",
+    "or rdx, rdi",
     "movabs rdi, {spread}",
     "imul rdi, rdx",
     "shr rdi, 64-{lies_bits}",
@@ -139,9 +143,6 @@ global_asm!(
     "cmp edx, 65",
     "sbb eax, eax",
     "lea eax, [rax*2+3]",
-    "mov rdx, [rbx+{record}]",
-    "movabs rdi, {lies}",
-    "or rdx, rdi", // as `Record::lies`
     "rt_place",
     "add qword ptr gs:[rdi+8], 1",
     "bt eax, 1",
@@ -180,10 +181,7 @@ global_asm!(
     "mov rbx, gs:[{literal}]",
     "rt_chosen",
     "popcnt rax, rdx",
-    "9: mov rdx, [rbx+{record}]",
-    "movabs rdi, {lies}",
-    "or rdx, rdi",
-    "rt_place",
+    "9: rt_place",
     "add gs:[rdi+8], rax",
     "jmp 16b",
     // Elements that a mask chooses: those behind each other, and aligned, are counted, and entered.
@@ -258,10 +256,7 @@ global_asm!(
     "xchg rcx, rdx",
     "rt_there",
     "xchg rcx, rdx",
-    "17: mov rdx, [rbx+{record}]",
-    "movabs rdi, {lies}",
-    "or rdx, rdi",
-    "rt_place",
+    "17: rt_place",
     "mov rax, rsi",
     "add gs:[rdi+8], rax",
     "jmp rt_enter_in_shadow",
@@ -326,10 +321,7 @@ global_asm!(
     "cmp edi, 4096",
     "jbe 3f",
     "or eax, 4",
-    "3: mov rdx, [rbx+{record}]",
-    "movabs rdi, {lies}",
-    "or rdx, rdi", // as `Record::lies`
-    "rt_place",
+    "3: rt_place",
     "add qword ptr gs:[rdi+8], 1",
     "bt eax, 1",
     "adc qword ptr gs:[rdi+16], 0",

@@ -13,8 +13,8 @@
 //!
 //! How references lie that are not aligned is counted by operand in a table of the thread's ([`Lies`]), as are elements that
 //! a mask chooses, where they lie behind each other and aligned; what has no place there is said in the ring. How often
-//! instructions were executed follows from the counters of their blocks; so blocks
-//! are not in the ring, which is a row of records:
+//! instructions were executed follows from the counters of their blocks; so blocks are not in the ring, which is a row of
+//! records:
 //!
 //! | record | words |
 //! |---|---|

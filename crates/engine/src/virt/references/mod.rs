@@ -180,8 +180,8 @@ impl Levels {
 pub struct Facts {
     /// Lines and pages ([`Sink::line`]), and how references lie ([`Sink::lies`]).
     pub lines: bool,
-    /// References and their bytes: those of [`Sink::noted`], [`Sink::masked`] and [`Sink::elements`] are not told otherwise, where no model has
-    /// them.
+    /// References and their bytes: those of [`Sink::noted`], [`Sink::masked`] and [`Sink::elements`] are not told otherwise,
+    /// where no model has them.
     pub bytes: bool,
     /// How often conditional branches are taken ([`Sink::taken`]).
     pub taken: bool,
