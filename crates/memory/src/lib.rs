@@ -21,6 +21,7 @@ mod geometry;
 mod heap;
 mod locality;
 mod prefetch;
+mod rows;
 mod sharing;
 mod tage;
 

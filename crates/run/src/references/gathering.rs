@@ -2,6 +2,7 @@
 
 mod batch;
 mod filtered;
+mod missed;
 mod model;
 mod sink;
 
@@ -134,6 +135,8 @@ pub(super) struct Gathering {
     lost: u32,
     /// Room for what one instruction references.
     runs: Vec<(usize, Kind, Run)>,
+    /// Room for misses that the engine tells.
+    misses: missed::Misses,
     /// What the engine tells by numbers …
     numbers: Vec<batch::Number>,
     /// … which are these: of a block, an instruction there, and of what that does.
@@ -157,6 +160,7 @@ impl Gathering {
             now: 0,
             lost: 0,
             runs: Vec::new(),
+            misses: missed::Misses::default(),
             numbers: Vec::new(),
             numbered: FxHashMap::default(),
         };

@@ -5,8 +5,10 @@ use crate::xlate::known::Record;
 pub use crate::xlate::levels::Known;
 use crate::xlate::references::MARK;
 
-/// Bits of the number of places.
+/// Bits of the number of places at first …
 const PLACES: u32 = 16;
+/// … and at most.
+const MOST_PLACES: u32 = 20;
 /// Spreads records over them (2⁶⁴ by the golden ratio).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -15,12 +17,18 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 type Place = [u64; 2];
 
 /// Numbers by record: each has two places.
-pub(super) struct Numbers(Box<[Place]>);
+pub(super) struct Numbers {
+    places: Box<[Place]>,
+    /// How far what records are spread to is shifted.
+    shift: u32,
+    /// How many were put in the place of another one.
+    lost: usize,
+}
 
 /// The first of a record's places.
 #[inline]
-fn first(key: u64) -> usize {
-    (key.wrapping_mul(SPREAD) >> (64 - PLACES)) as usize
+fn first(key: u64, shift: u32) -> usize {
+    (key.wrapping_mul(SPREAD) >> shift) as usize
 }
 
 /// The other one, beside it.
@@ -31,17 +39,44 @@ fn second(first: usize) -> usize {
 
 impl Numbers {
     pub(super) fn new(wanted: bool) -> Self {
-        let many = if wanted { 1 << PLACES } else { 0 };
-        Self(vec![[0; 2]; many].into_boxed_slice())
+        Self::of(PLACES, wanted)
+    }
+
+    fn of(bits: u32, wanted: bool) -> Self {
+        let many = if wanted { 1 << bits } else { 0 };
+        Self {
+            places: vec![[0; 2]; many].into_boxed_slice(),
+            shift: u64::BITS - bits,
+            lost: 0,
+        }
     }
 
     pub(super) fn set(&mut self, key: u64, number: u32) {
-        let place = first(key);
-        let is_free = |place: &&usize| self.0.get(**place).is_some_and(|place| place[0] == 0);
-        let free = [place, second(place)].iter().find(is_free).copied();
-        if let Some(place) = self.0.get_mut(free.unwrap_or(place)) {
-            *place = [key, number.into()];
+        if !self.put([key, number.into()]) {
+            self.lost += 1;
+            // (One in sixty-four is looked up again and again, then.)
+            if self.lost > self.places.len() / 64 && self.shift > u64::BITS - MOST_PLACES {
+                let more = Self::of(u64::BITS - self.shift + 1, true);
+                let old = std::mem::replace(self, more);
+                for place in old.places.iter().filter(|place| place[0] != 0) {
+                    self.put(*place);
+                }
+            }
         }
+    }
+
+    /// Whether nothing had to make room.
+    fn put(&mut self, new: Place) -> bool {
+        let place = first(new[0], self.shift);
+        let is_free = |place: &&usize| {
+            let known = self.places.get(**place);
+            known.is_some_and(|known| known[0] == 0 || known[0] == new[0])
+        };
+        let free = [place, second(place)].iter().find(is_free).copied();
+        if let Some(place) = self.places.get_mut(free.unwrap_or(place)) {
+            *place = new;
+        }
+        free.is_some()
     }
 }
 
@@ -69,10 +104,16 @@ pub enum Next<'a> {
     Node(u64),
 }
 
+/// Words that records' numbers are asked for ahead of: what they are in is larger than the CPU's own first caches.
+const AHEAD: usize = 64;
+
 /// Records behind each other.
 pub struct Batch<'a> {
     pub(super) rest: &'a [u64],
+    /// Those whose numbers nobody has asked for yet.
+    ahead: &'a [u64],
     numbers: &'a [Place],
+    shift: u32,
 }
 
 impl std::fmt::Debug for Batch<'_> {
@@ -83,9 +124,59 @@ impl std::fmt::Debug for Batch<'_> {
 
 impl<'a> Batch<'a> {
     pub(super) fn new(rest: &'a [u64], numbers: &'a Numbers) -> Self {
-        let numbers = &*numbers.0;
-        Self { rest, numbers }
+        Self {
+            rest,
+            ahead: rest,
+            numbers: &numbers.places,
+            shift: numbers.shift,
+        }
     }
+
+    /// Asks for the numbers of what comes later. (Nothing follows from what is found here.)
+    #[inline]
+    fn ask_ahead(&mut self) {
+        for _ in 0..2 {
+            let Some((&word, behind)) = self.ahead.split_first() else {
+                return;
+            };
+            if self.rest.len().saturating_sub(self.ahead.len()) >= AHEAD {
+                return;
+            }
+            if let Some(place) = self.numbers.get(first(key(word), self.shift)) {
+                prefetch(place);
+            }
+            let words = match Record(word).as_known() {
+                _ if word & MARK != 0 || Record::is_conditional(word) => 0,
+                _ if Record::is_fetch(word & !Record::MISSED) => 0,
+                Some(known) => known.lines,
+                None => 1,
+            };
+            self.ahead = behind.get(words..).unwrap_or(&[]);
+        }
+    }
+}
+
+/// What of a record has a number.
+#[inline]
+fn key(word: u64) -> u64 {
+    // (A conditional branch says beside its meaning whether it was taken.)
+    match Record::is_conditional(word) {
+        true => word & !Record::TAKEN_BIT,
+        false => word & !Record::MISSED,
+    }
+}
+
+/// It is going to be looked at.
+#[inline]
+fn prefetch(place: &Place) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: nothing is read, and every x86-64 CPU has it.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
 }
 
 impl<'a> Iterator for Batch<'a> {
@@ -95,15 +186,11 @@ impl<'a> Iterator for Batch<'a> {
     #[inline]
     fn next(&mut self) -> Option<Next<'a>> {
         let (&word, behind) = self.rest.split_first()?;
-        // A conditional branch says beside its meaning whether it was taken.
+        self.ask_ahead();
         let conditional = Record::is_conditional(word);
-        let key = if conditional {
-            word & !Record::TAKEN_BIT
-        } else {
-            word & !Record::MISSED
-        };
+        let key = key(word);
         let missed = word & Record::MISSED != 0;
-        let place = first(key);
+        let place = first(key, self.shift);
         let mut known = self.numbers.get(place)?;
         if known[0] != key {
             known = self.numbers.get(second(place))?;

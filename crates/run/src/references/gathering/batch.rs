@@ -3,6 +3,7 @@
 use super::super::costs::place;
 use super::super::paths::{OfNode as _, Paths};
 use super::super::site::Told;
+use super::missed::Changed;
 use super::{Gathering, Table};
 use truecount_engine::virt::references::{Batch, Code, Meaning, Next};
 use truecount_memory::{By, Level};
@@ -17,7 +18,7 @@ pub(super) struct Mets {
 impl Mets {
     /// What has this number.
     #[inline]
-    fn place(&mut self, number: usize, numbers: &[Number]) -> Option<&mut Met> {
+    pub(super) fn place(&mut self, number: usize, numbers: &[Number]) -> Option<&mut Met> {
         if number.wrapping_sub(self.from) >= self.all.len() {
             self.reach(number, numbers);
         }
@@ -56,12 +57,12 @@ impl Mets {
 }
 
 /// What something with a number came to in a table's blocks.
-struct Met {
-    told: Told,
+pub(super) struct Met {
+    pub(super) told: Told,
     /// Misses of the first level; branches: taken …
-    first: u64,
+    pub(super) first: u64,
     /// … and of the last; predicted wrongly.
-    last: u64,
+    pub(super) last: u64,
 }
 
 impl Met {
@@ -121,23 +122,57 @@ impl Gathering {
             .keeps_lines()
             .then(|| space.lines(&self.wanted, when));
         let before = modelled.caches.beside;
+        macro_rules! meet_misses {
+            () => {
+                self.lost += self.misses.meet(&mut Changed {
+                    met: &mut table.met,
+                    numbers: &self.numbers,
+                    caches: &mut modelled.caches,
+                    lines: touched.as_mut(),
+                    paths: &mut self.paths,
+                    node: now.node,
+                })
+            };
+        }
         for next in batch {
             let number = match next {
-                Next::Reference(number, _)
-                | Next::Branch(number, _)
-                | Next::Jump(number, _)
-                | Next::Fetch(number)
-                | Next::MissedReference(number, _)
-                | Next::MissedFetch(number) => number,
+                Next::MissedReference(number, address) => {
+                    if self.misses.push(number, Some(address)) {
+                        meet_misses!();
+                    }
+                    continue;
+                }
+                Next::MissedFetch(number) => {
+                    if self.misses.push(number, None) {
+                        meet_misses!();
+                    }
+                    continue;
+                }
+                // (In the order of the program for the levels behind the first, and for nodes.)
                 Next::Known(known, lines) => {
                     modelled.caches.know(known.code, known.set, lines);
                     continue;
                 }
                 Next::Node(address) => {
+                    meet_misses!();
                     let number = |paths: &mut Paths| paths.number(address);
                     now.node = self.paths.as_mut().map(number);
                     continue;
                 }
+                Next::Reference(number, _) | Next::Fetch(number) => {
+                    meet_misses!();
+                    number
+                }
+                // (It is known that they are wrong, and nothing else follows from that.)
+                Next::Branch(number, _) | Next::Jump(number, _)
+                    if self.is_predicted && self.paths.is_none() =>
+                {
+                    if self.misses.wrong(number) {
+                        meet_misses!();
+                    }
+                    continue;
+                }
+                Next::Branch(number, _) | Next::Jump(number, _) => number,
             };
             // (What it is is beside what is counted, so that one place is looked at.)
             let met = table.met.place(number as usize, &self.numbers);
@@ -175,16 +210,11 @@ impl Gathering {
                     }
                     level
                 }
-                Next::MissedReference(_, address) => {
-                    let level = modelled.caches.meet_missed_data(address, told.size);
-                    if let Some(touched) = &mut touched {
-                        touched.missed(address, level == Level::Memory);
-                    }
-                    level
-                }
-                Next::MissedFetch(_) => modelled.caches.meet_missed_fetch(told.pc, told.size),
                 Next::Fetch(_) => modelled.caches.meet_fetch(told.pc, told.size),
-                Next::Node(_) | Next::Known(..) => continue,
+                Next::MissedReference(..)
+                | Next::MissedFetch(_)
+                | Next::Node(_)
+                | Next::Known(..) => continue,
             };
             if level != Level::First {
                 let of_memory = u64::from(level == Level::Memory);
@@ -196,6 +226,7 @@ impl Gathering {
                     .meet(now.node, misses + place::TO_LAST, of_memory);
             }
         }
+        meet_misses!();
         table.beside.add_since(&before, &modelled.caches.beside);
     }
 
