@@ -2,6 +2,7 @@
 
 mod batch;
 mod filtered;
+mod met;
 mod missed;
 mod model;
 mod sink;
@@ -36,7 +37,7 @@ struct Table {
     dropped: bool,
     sites: Sites,
     /// By the numbers of what the engine tells.
-    met: batch::Mets,
+    met: met::Mets,
     /// The same of what is not 0, of when a thread was here before.
     left: Vec<(u32, [u64; 2])>,
     /// What the model has beside Cachegrind's caches missed here.
@@ -138,7 +139,7 @@ pub(super) struct Gathering {
     /// Room for misses that the engine tells.
     misses: missed::Misses,
     /// What the engine tells by numbers …
-    numbers: Vec<batch::Number>,
+    numbers: Vec<met::Number>,
     /// … which are these: of a block, an instruction there, and of what that does.
     numbered: FxHashMap<(u32, usize, Meaning), u32>,
 }
@@ -219,7 +220,7 @@ impl Gathering {
                 memory: thread.memory,
                 dropped,
                 sites: Sites::default(),
-                met: batch::Mets::default(),
+                met: met::Mets::default(),
                 left: Vec::new(),
                 beside: BesideMisses::default(),
             });

@@ -4,7 +4,8 @@
 use super::super::costs::place;
 use super::super::lines::Lines;
 use super::super::paths::{OfNode as _, Paths};
-use super::batch::{Mets, Number};
+use super::met::{Mets, Number};
+use truecount_engine::virt::references::Next;
 use truecount_memory::{Caches, Level};
 
 /// So many together.
@@ -45,9 +46,24 @@ pub(super) struct Changed<'a, 'b> {
 }
 
 impl Misses {
-    /// One more, of data where it has an address; whether there is no room for another one.
+    /// Keeps it for later, if nothing else follows from it than what is counted; whether there is no room for another one.
+    /// `branches`: nothing does from branches that were predicted wrongly.
     #[inline]
-    pub(super) fn push(&mut self, number: u32, address: Option<u64>) -> bool {
+    pub(super) fn take(&mut self, next: &Next<'_>, branches: bool) -> Option<bool> {
+        match *next {
+            Next::MissedReference(number, address) => Some(self.push(number, Some(address))),
+            Next::MissedFetch(number) => Some(self.push(number, None)),
+            Next::Branch(number, _) | Next::Jump(number, _) if branches => {
+                self.wrong.push(number);
+                Some(self.wrong.len() >= TOGETHER)
+            }
+            _ => None,
+        }
+    }
+
+    /// One more miss, of data where it has an address.
+    #[inline]
+    fn push(&mut self, number: u32, address: Option<u64>) -> bool {
         self.all.push(Miss {
             number,
             size: 0,
@@ -57,13 +73,6 @@ impl Misses {
             place: 0,
         });
         self.all.len() >= TOGETHER
-    }
-
-    /// One more branch that was predicted wrongly; whether there is no room for another one.
-    #[inline]
-    pub(super) fn wrong(&mut self, number: u32) -> bool {
-        self.wrong.push(number);
-        self.wrong.len() >= TOGETHER
     }
 
     /// Looks at all, in their order; how many were nothing that is known.
