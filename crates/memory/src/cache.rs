@@ -7,7 +7,6 @@
 
 use crate::geometry::{Beside, Geometry, Machine};
 use crate::prefetch::Prefetcher;
-use crate::rows::Rows;
 use crate::{By, Kind, Reference};
 
 /// One cache.
@@ -176,8 +175,8 @@ impl BesideMisses {
 pub struct Caches {
     i1: Cache,
     d1: Cache,
-    l2: Option<Rows>,
-    ll: Rows,
+    l2: Option<Cache>,
+    ll: Cache,
     tlb: Option<Cache>,
     itlb: Option<Cache>,
     prefetcher: Option<Prefetcher>,
@@ -206,8 +205,8 @@ impl Caches {
         Self {
             i1: Cache::new(machine.i1),
             d1: Cache::new(machine.d1),
-            l2: beside.l2.map(Rows::new),
-            ll: Rows::new(machine.ll),
+            l2: beside.l2.map(Cache::new),
+            ll: Cache::new(machine.ll),
             tlb: beside.tlb.map(Cache::new),
             itlb: beside.itlb.map(Cache::new),
             prefetcher: Prefetcher::new(beside.prefetch, machine.d1.line.trailing_zeros()),
@@ -345,7 +344,7 @@ impl Caches {
 
 /// Where what the first level has not is found.
 #[inline]
-fn behind(second: &mut Option<Rows>, last: &mut Rows, address: u64, size: u32) -> Level {
+fn behind(second: &mut Option<Cache>, last: &mut Cache, address: u64, size: u32) -> Level {
     if let Some(second) = second
         && !second.reference(address, size)
     {

@@ -21,7 +21,6 @@ mod geometry;
 mod heap;
 mod locality;
 mod prefetch;
-mod rows;
 mod sharing;
 mod tage;
 

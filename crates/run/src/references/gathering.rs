@@ -2,8 +2,6 @@
 
 mod batch;
 mod filtered;
-mod met;
-mod missed;
 mod model;
 mod sink;
 
@@ -37,7 +35,7 @@ struct Table {
     dropped: bool,
     sites: Sites,
     /// By the numbers of what the engine tells.
-    met: met::Mets,
+    met: batch::Mets,
     /// The same of what is not 0, of when a thread was here before.
     left: Vec<(u32, [u64; 2])>,
     /// What the model has beside Cachegrind's caches missed here.
@@ -136,10 +134,8 @@ pub(super) struct Gathering {
     lost: u32,
     /// Room for what one instruction references.
     runs: Vec<(usize, Kind, Run)>,
-    /// Room for misses that the engine tells.
-    misses: missed::Misses,
     /// What the engine tells by numbers …
-    numbers: Vec<met::Number>,
+    numbers: Vec<batch::Number>,
     /// … which are these: of a block, an instruction there, and of what that does.
     numbered: FxHashMap<(u32, usize, Meaning), u32>,
 }
@@ -161,7 +157,6 @@ impl Gathering {
             now: 0,
             lost: 0,
             runs: Vec::new(),
-            misses: missed::Misses::default(),
             numbers: Vec::new(),
             numbered: FxHashMap::default(),
         };
@@ -220,7 +215,7 @@ impl Gathering {
                 memory: thread.memory,
                 dropped,
                 sites: Sites::default(),
-                met: met::Mets::default(),
+                met: batch::Mets::default(),
                 left: Vec::new(),
                 beside: BesideMisses::default(),
             });

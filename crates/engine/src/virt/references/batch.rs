@@ -104,14 +104,9 @@ pub enum Next<'a> {
     Node(u64),
 }
 
-/// Words that records' numbers are asked for ahead of: what they are in is larger than the CPU's own first caches.
-const AHEAD: usize = 64;
-
 /// Records behind each other.
 pub struct Batch<'a> {
     pub(super) rest: &'a [u64],
-    /// Those whose numbers nobody has asked for yet.
-    ahead: &'a [u64],
     numbers: &'a [Place],
     shift: u32,
 }
@@ -126,32 +121,8 @@ impl<'a> Batch<'a> {
     pub(super) fn new(rest: &'a [u64], numbers: &'a Numbers) -> Self {
         Self {
             rest,
-            ahead: rest,
             numbers: &numbers.places,
             shift: numbers.shift,
-        }
-    }
-
-    /// Asks for the numbers of what comes later. (Nothing follows from what is found here.)
-    #[inline]
-    fn ask_ahead(&mut self) {
-        for _ in 0..2 {
-            let Some((&word, behind)) = self.ahead.split_first() else {
-                return;
-            };
-            if self.rest.len().saturating_sub(self.ahead.len()) >= AHEAD {
-                return;
-            }
-            if let Some(place) = self.numbers.get(first(key(word), self.shift)) {
-                prefetch(place);
-            }
-            let words = match Record(word).as_known() {
-                _ if word & MARK != 0 || Record::is_conditional(word) => 0,
-                _ if Record::is_fetch(word & !Record::MISSED) => 0,
-                Some(known) => known.lines,
-                None => 1,
-            };
-            self.ahead = behind.get(words..).unwrap_or(&[]);
         }
     }
 }
@@ -166,19 +137,6 @@ fn key(word: u64) -> u64 {
     }
 }
 
-/// It is going to be looked at.
-#[inline]
-fn prefetch(place: &Place) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: nothing is read, and every x86-64 CPU has it.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
-}
-
 impl<'a> Iterator for Batch<'a> {
     type Item = Next<'a>;
 
@@ -186,7 +144,6 @@ impl<'a> Iterator for Batch<'a> {
     #[inline]
     fn next(&mut self) -> Option<Next<'a>> {
         let (&word, behind) = self.rest.split_first()?;
-        self.ask_ahead();
         let conditional = Record::is_conditional(word);
         let key = key(word);
         let missed = word & Record::MISSED != 0;
@@ -227,5 +184,88 @@ impl<'a> Iterator for Batch<'a> {
             false if missed => Next::MissedReference(number, value),
             false => Next::Reference(number, value),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Many more records than there are places at first: each that is found has its own number, and nearly all are found.
+    #[test]
+    fn numbers_grow() {
+        const MANY: u32 = 200_000;
+        let record = |number: u32| Record::fetch(u64::from(number) * 7, number as usize % 64).0;
+        let mut numbers = Numbers::new(true);
+        for number in 0..MANY {
+            numbers.set(record(number), number);
+        }
+        let words: Vec<u64> = (0..MANY)
+            .map(|number| match number % 3 {
+                0 => record(number) | Record::MISSED,
+                _ => record(number),
+            })
+            .collect();
+        let mut found = 0;
+        let mut rest = words.as_slice();
+        while !rest.is_empty() {
+            let mut batch = Batch::new(rest, &numbers);
+            for next in batch.by_ref() {
+                let (number, missed) = match next {
+                    Next::Fetch(number) => (number, false),
+                    Next::MissedFetch(number) => (number, true),
+                    other => panic!("{other:?}"),
+                };
+                let word = words[number as usize];
+                assert_eq!(
+                    (word & !Record::MISSED, missed),
+                    (record(number), number % 3 == 0)
+                );
+                found += 1;
+            }
+            rest = batch.rest.get(1..).unwrap_or(&[]);
+        }
+        assert!(found > MANY / 100 * 95 && found <= MANY, "{found}");
+        assert!(numbers.places.len() <= 1 << MOST_PLACES);
+    }
+
+    /// Nothing is left out or said twice.
+    #[test]
+    fn records_of_every_length() {
+        let fetch = Record::fetch(8, 1).0;
+        let branch = Record::conditional(16, 2).0;
+        let jump = Record::indirect(24, 3).0;
+        let mut numbers = Numbers::new(true);
+        for (record, number) in [(fetch, 1), (branch, 2), (jump, 3)] {
+            numbers.set(record, number);
+        }
+        let known = Known {
+            code: true,
+            set: 5,
+            lines: 3,
+        };
+        let some = [
+            fetch,
+            Record::known(known).0,
+            11,
+            12,
+            13,
+            branch | Record::TAKEN_BIT,
+            jump,
+            99,
+        ];
+        let words = some.repeat(100);
+        let mut batch = Batch::new(&words, &numbers);
+        for _ in 0..100 {
+            assert_eq!(batch.next(), Some(Next::Fetch(1)));
+            assert_eq!(batch.next(), Some(Next::Known(known, &[11, 12, 13])));
+            assert_eq!(batch.next(), Some(Next::Branch(2, true)));
+            assert_eq!(batch.next(), Some(Next::Jump(3, 99)));
+        }
+        assert_eq!(batch.next(), None);
+        // Cut off, and lines that are not there.
+        for end in 0..some.len() {
+            assert!(Batch::new(&words[..end], &numbers).count() <= 4);
+        }
     }
 }

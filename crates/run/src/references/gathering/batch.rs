@@ -3,11 +3,87 @@
 use super::super::costs::place;
 use super::super::paths::{OfNode as _, Paths};
 use super::super::site::Told;
-use super::met::{Met, Number};
-use super::missed::Changed;
 use super::{Gathering, Table};
 use truecount_engine::virt::references::{Batch, Code, Meaning, Next};
 use truecount_memory::{By, Level};
+
+/// What a table's blocks met, by the numbers of that: from one number on, as processes that come later have others.
+#[derive(Default)]
+pub(super) struct Mets {
+    from: usize,
+    all: Vec<Met>,
+}
+
+impl Mets {
+    /// What has this number.
+    #[inline]
+    fn place(&mut self, number: usize, numbers: &[Number]) -> Option<&mut Met> {
+        if number.wrapping_sub(self.from) >= self.all.len() {
+            self.reach(number, numbers);
+        }
+        self.all.get_mut(number.wrapping_sub(self.from))
+    }
+
+    /// There is a place for this number, if that was given.
+    #[cold]
+    fn reach(&mut self, number: usize, numbers: &[Number]) {
+        if self.all.is_empty() {
+            self.from = number;
+        }
+        let new = |numbers: &[Number]| -> Vec<Met> { numbers.iter().map(Met::new).collect() };
+        if number < self.from {
+            // (At least as many more as there are: it may come again and again.)
+            let from = number.min(self.from.saturating_sub(self.all.len()));
+            let mut all = new(numbers.get(from..self.from).unwrap_or(&[]));
+            all.append(&mut self.all);
+            *self = Self { from, all };
+        } else {
+            let known = self.from + self.all.len();
+            self.all.extend(new(numbers.get(known..).unwrap_or(&[])));
+        }
+    }
+
+    /// Nobody is there any more: what is not 0, by its number.
+    fn leave(&mut self) -> impl Iterator<Item = (u32, [u64; 2])> + use<> {
+        let Self { from, all } = std::mem::take(self);
+        let met = all.into_iter().map(|met| [met.first, met.last]);
+        (from as u32..).zip(met).filter(|(_, met)| *met != [0; 2])
+    }
+
+    fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+}
+
+/// What something with a number came to in a table's blocks.
+struct Met {
+    told: Told,
+    /// Misses of the first level; branches: taken …
+    first: u64,
+    /// … and of the last; predicted wrongly.
+    last: u64,
+}
+
+impl Met {
+    fn new(number: &Number) -> Self {
+        Self {
+            told: number.told,
+            first: 0,
+            last: 0,
+        }
+    }
+}
+
+/// Something that the engine tells by its number.
+pub(super) struct Number {
+    told: Told,
+    /// Number of its block …
+    block: u32,
+    /// … and of its instruction there …
+    at: usize,
+    /// … and which of what that does it is.
+    what: Meaning,
+}
 
 impl Gathering {
     /// Gives what an instruction does a number.
@@ -45,44 +121,23 @@ impl Gathering {
             .keeps_lines()
             .then(|| space.lines(&self.wanted, when));
         let before = modelled.caches.beside;
-        macro_rules! meet_misses {
-            () => {
-                self.lost += self.misses.meet(&mut Changed {
-                    met: &mut table.met,
-                    numbers: &self.numbers,
-                    caches: &mut modelled.caches,
-                    lines: touched.as_mut(),
-                    paths: &mut self.paths,
-                    node: now.node,
-                })
-            };
-        }
-        let branches = self.is_predicted && self.paths.is_none();
         for next in batch {
-            if let Some(full) = self.misses.take(&next, branches) {
-                if full {
-                    meet_misses!();
-                }
-                continue;
-            }
             let number = match next {
-                // (In the order of the program for the levels behind the first, and for nodes.)
+                Next::Reference(number, _)
+                | Next::Branch(number, _)
+                | Next::Jump(number, _)
+                | Next::Fetch(number)
+                | Next::MissedReference(number, _)
+                | Next::MissedFetch(number) => number,
                 Next::Known(known, lines) => {
                     modelled.caches.know(known.code, known.set, lines);
                     continue;
                 }
                 Next::Node(address) => {
-                    meet_misses!();
                     let number = |paths: &mut Paths| paths.number(address);
                     now.node = self.paths.as_mut().map(number);
                     continue;
                 }
-                Next::Reference(number, _) | Next::Fetch(number) => {
-                    meet_misses!();
-                    number
-                }
-                Next::Branch(number, _) | Next::Jump(number, _) => number,
-                Next::MissedReference(..) | Next::MissedFetch(_) => continue,
             };
             // (What it is is beside what is counted, so that one place is looked at.)
             let met = table.met.place(number as usize, &self.numbers);
@@ -120,11 +175,16 @@ impl Gathering {
                     }
                     level
                 }
+                Next::MissedReference(_, address) => {
+                    let level = modelled.caches.meet_missed_data(address, told.size);
+                    if let Some(touched) = &mut touched {
+                        touched.missed(address, level == Level::Memory);
+                    }
+                    level
+                }
+                Next::MissedFetch(_) => modelled.caches.meet_missed_fetch(told.pc, told.size),
                 Next::Fetch(_) => modelled.caches.meet_fetch(told.pc, told.size),
-                Next::MissedReference(..)
-                | Next::MissedFetch(_)
-                | Next::Node(_)
-                | Next::Known(..) => continue,
+                Next::Node(_) | Next::Known(..) => continue,
             };
             if level != Level::First {
                 let of_memory = u64::from(level == Level::Memory);
@@ -136,7 +196,6 @@ impl Gathering {
                     .meet(now.node, misses + place::TO_LAST, of_memory);
             }
         }
-        meet_misses!();
         table.beside.add_since(&before, &modelled.caches.beside);
     }
 
