@@ -51,8 +51,9 @@ impl Numbers {
         }
     }
 
-    pub(super) fn set(&mut self, key: u64, number: u32) {
-        if !self.put([key, number.into()]) {
+    /// What a record means has this number.
+    pub(super) fn set(&mut self, record: Record, number: u32) {
+        if !self.put([key(record.0), number.into()]) {
             self.lost += 1;
             // (One in sixty-four is looked up again and again, then.)
             if self.lost > self.places.len() / 64 && self.shift > u64::BITS - MOST_PLACES {
@@ -198,7 +199,7 @@ mod tests {
         let record = |number: u32| Record::fetch(u64::from(number) * 7, number as usize % 64).0;
         let mut numbers = Numbers::new(true);
         for number in 0..MANY {
-            numbers.set(record(number), number);
+            numbers.set(Record(record(number)), number);
         }
         let words: Vec<u64> = (0..MANY)
             .map(|number| match number % 3 {
@@ -237,7 +238,7 @@ mod tests {
         let jump = Record::indirect(24, 3).0;
         let mut numbers = Numbers::new(true);
         for (record, number) in [(fetch, 1), (branch, 2), (jump, 3)] {
-            numbers.set(record, number);
+            numbers.set(Record(record), number);
         }
         let known = Known {
             code: true,

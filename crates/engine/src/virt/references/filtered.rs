@@ -259,11 +259,7 @@ impl Rings<'_> {
             _ => self.codes.find_brief(described)?,
         };
         let number = sink.number(self.codes.get(code)?, at, what)?;
-        let key = match Record::is_conditional(record.0) {
-            true => record.0 & !Record::TAKEN_BIT,
-            false => record.0,
-        };
-        self.resolution.numbers.set(key, number);
+        self.resolution.numbers.set(record, number);
         Some(())
     }
 
