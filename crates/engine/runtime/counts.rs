@@ -10,7 +10,7 @@ use crate::log::{self, Entry};
 use crate::slots::{self, slot};
 use crate::syscall_table as nr;
 use crate::table::Table;
-use crate::xlate::block;
+use crate::xlate::block::{self, Branch, Part};
 use crate::xlate::facts::{Counts, Event, Facts};
 use crate::xlate::known;
 use crate::{call_tree, check, functions, sys};
@@ -53,8 +53,8 @@ pub struct Log {
     used: u32,
     /// Next unused counter.
     next: u32,
-    /// Counters of block beginnings: (block's counter, instructions, counter).
-    beginnings: [(u32, u8, u32); 256],
+    /// Counters of parts that no code counts: (block's counter, which part, counter).
+    parts: [(u32, Part, u32); 256],
     /// Fingerprints of the executable mappings known, and those before.
     maps: [Table<u64>; 2],
     current: usize,
@@ -64,7 +64,7 @@ static LOG_STATE: Mutex<Log> = Mutex::new(Log {
     segment: 0,
     used: 0,
     next: 0,
-    beginnings: [(u32::MAX, 0, 0); 256],
+    parts: [(u32::MAX, Part::of_branch(Branch::None), 0); 256],
     maps: [Table::new(), Table::new()],
     current: 0,
 });
@@ -218,11 +218,11 @@ pub fn describe(pc: u64, built: &block::Block, described: Option<u64>) {
     log.append(words.get(..len).unwrap_or(&[]));
     for part in built.parts.iter().take(built.part_count) {
         let number = log.take();
-        let words = log::write_part(number, counter, (part.from, part.to), part.add, facts);
+        let words = log::write_part(number, counter, *part, facts);
         log.append(&words);
     }
     if let Some(at) = described {
-        log.append(&log::write_described(counter, at, &built.taken));
+        log.append(&log::write_described(counter, at));
     }
 }
 
@@ -272,29 +272,45 @@ pub fn correct(context: &Context, block: &Block, done: u16, counted: bool) {
         add(context, block.counter, u64::MAX);
     }
     if done != 0 {
-        let number = beginning(block, done as u8);
-        add(context, number, 1);
+        let beginning = Part {
+            from: 0,
+            to: done as u8,
+            add: true,
+            branch: Branch::None,
+        };
+        add(context, counter_of(block, beginning), 1);
     }
 }
 
-/// The counter for the first `done` instructions of a block.
-fn beginning(block: &Block, done: u8) -> u32 {
+/// Code counts how often branches are predicted wrongly (`Builder::mispredicted`).
+pub fn counts_mispredicted() -> bool {
+    per_block() && !for_tree()
+}
+
+/// Branch `done` of a block was not executed, and had been counted as predicted wrongly.
+pub fn was_predicted(context: &Context, block: &Block, done: u16) {
+    let branch = Branch::Mispredicted(done as u8);
+    add(context, counter_of(block, Part::of_branch(branch)), u64::MAX);
+}
+
+/// The counter for a part of a block that no code counts.
+fn counter_of(block: &Block, part: Part) -> u32 {
     let mut log = LOG_STATE.lock();
     let at = (block.counter as usize)
         .wrapping_mul(31)
-        .wrapping_add(usize::from(done))
+        .wrapping_add(usize::from(part.to))
         & 255;
-    if let Some(&(of, length, number)) = log.beginnings.get(at)
-        && (of, length) == (block.counter, done)
+    if let Some(&(of, known, number)) = log.parts.get(at)
+        && (of, known) == (block.counter, part)
     {
         return number;
     }
     let number = log.take();
     let facts = found(&log, block);
-    let words = log::write_part(number, block.counter, (0, done), true, &facts);
+    let words = log::write_part(number, block.counter, part, &facts);
     log.append(&words);
-    if let Some(place) = log.beginnings.get_mut(at) {
-        *place = (block.counter, done, number);
+    if let Some(place) = log.parts.get_mut(at) {
+        *place = (block.counter, part, number);
     }
     number
 }

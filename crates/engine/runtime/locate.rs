@@ -193,12 +193,16 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
                 let registers = frame.registers();
                 let registers = (length != 0).then_some(&registers);
                 let unfinished = unfinished::cancel(context, &block, done, registers);
-                // (A prediction that was right is not in the ring.)
+                // (A prediction that was right is not in the ring, and not counted.)
                 if branched && predictor::on() {
                     branched = match is_conditional(pages, pc) {
                         true => predictor::take_back(context, pc),
                         false => predictor::take_target_back(context, pc),
                     };
+                    if branched && counts::counts_mispredicted() {
+                        counts::was_predicted(context, &block, done);
+                        branched = false;
+                    }
                 }
                 if !unfinished {
                     let counts = u64::from(counted && !before);

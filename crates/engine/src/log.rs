@@ -9,15 +9,15 @@
 //! | entry | small field | further words |
 //! |---|---|---|
 //! | block | instructions | address; facts, four a word |
-//! | part | 1: adds, 0: takes away | block's counter, first (bits 32-39), behind the last (40-47); sums, a byte an event |
-//! | description | – | where it is; a byte a part |
+//! | part | 1: adds, 0: takes away; 2: branch taken, 4: predicted wrongly | block's counter, first (bits 32-39), behind the last (40-47), branch (48-55); sums, a byte an event |
+//! | description | – | where it is |
 //! | mapping | – | start; end; file offset; device; inode; path, zero-padded |
 //!
 //! A mapping entry comes before the first block translated from it, so the latest
 //! one that covers a block's address tells where the block's code came from.
 //! `core` only.
 
-use crate::xlate::block::MAX_PARTS;
+use crate::xlate::block::{Branch, Part};
 use crate::xlate::facts::{Counts, EVENTS, Facts};
 
 /// A block entry's kind.
@@ -28,6 +28,13 @@ pub const PART: u8 = 2;
 pub const DESCRIBED: u8 = 4;
 /// A mapping entry's kind.
 pub const MAP: u8 = 3;
+
+/// In a part's small field: it adds …
+const ADDS: u8 = 1;
+/// … a branch was taken …
+const TAKEN: u8 = 2;
+/// … or predicted wrongly.
+const MISPREDICTED: u8 = 4;
 
 /// The first word of an entry.
 pub fn head(kind: u8, words: usize, small: u8, counter: u32) -> u64 {
@@ -72,12 +79,8 @@ pub enum Entry<'a> {
         counter: u32,
         /// The block's counter.
         of: u32,
-        /// First instruction.
-        from: u8,
-        /// Behind the last.
-        to: u8,
-        /// The instructions are added, else taken away.
-        add: bool,
+        /// Which of its instructions, and what it says of a branch.
+        part: Part,
         /// What those instructions sum up to.
         sums: [u8; EVENTS],
     },
@@ -87,9 +90,6 @@ pub enum Entry<'a> {
         counter: u32,
         /// Where: `xlate::known::described`.
         at: u64,
-        /// For each counter behind the block's: one more than the number of the conditional branch whose taken ones it
-        /// counts; 0: none's.
-        taken: [u8; MAX_PARTS],
     },
     /// Executable memory.
     Map {
@@ -133,23 +133,23 @@ pub fn entry(words: &[u64]) -> Option<(Entry<'_>, usize)> {
             Entry::Part {
                 counter,
                 of: word(0) as u32,
-                from: (word(0) >> 32) as u8,
-                to: (word(0) >> 40) as u8,
-                add: small != 0,
+                part: Part {
+                    from: (word(0) >> 32) as u8,
+                    to: (word(0) >> 40) as u8,
+                    add: small & ADDS != 0,
+                    branch: match small & !ADDS {
+                        TAKEN => Branch::Taken((word(0) >> 48) as u8),
+                        MISPREDICTED => Branch::Mispredicted((word(0) >> 48) as u8),
+                        _ => Branch::None,
+                    },
+                },
                 sums,
             }
         }
-        DESCRIBED => {
-            let mut taken = [0u8; MAX_PARTS];
-            for (at, number) in taken.iter_mut().enumerate() {
-                *number = (word(1 + at / 8) >> (at % 8 * 8)) as u8;
-            }
-            Entry::Described {
-                counter,
-                at: word(0),
-                taken,
-            }
-        }
+        DESCRIBED => Entry::Described {
+            counter,
+            at: word(0),
+        },
         MAP => Entry::Map {
             start: word(0),
             end: word(1),
@@ -173,11 +173,11 @@ impl Entry<'_> {
                 }
             }
             Entry::Part {
-                add, sums: part, ..
+                part, sums: each, ..
             } => {
-                let times = if add { value } else { value.wrapping_neg() };
-                for (sum, part) in sums.iter_mut().zip(part) {
-                    *sum = sum.wrapping_add(times.wrapping_mul(u64::from(part)));
+                let times = part.times(value);
+                for (sum, each) in sums.iter_mut().zip(each) {
+                    *sum = sum.wrapping_add(times.wrapping_mul(u64::from(each)));
                 }
             }
             Entry::Map { .. } | Entry::Described { .. } => {}
@@ -204,31 +204,30 @@ pub fn write_block(out: &mut [u64; 20], counter: u32, pc: u64, facts: &[Facts]) 
 }
 
 /// Words of a description.
-pub fn write_described(counter: u32, at: u64, taken: &[u8; MAX_PARTS]) -> [u64; 5] {
-    let mut out = [head(DESCRIBED, 5, 0, counter), at, 0, 0, 0];
-    for (number, &taken) in taken.iter().enumerate() {
-        if let Some(place) = out.get_mut(2 + number / 8) {
-            *place |= u64::from(taken) << (number % 8 * 8);
-        }
-    }
-    out
+pub fn write_described(counter: u32, at: u64) -> [u64; 2] {
+    [head(DESCRIBED, 2, 0, counter), at]
 }
 
-/// Words of a part entry: the instructions `range` of the block `of` with `facts`.
-pub fn write_part(
-    counter: u32,
-    of: u32,
-    (from, to): (u8, u8),
-    add: bool,
-    facts: &[Facts],
-) -> [u64; 4] {
+/// Words of a part entry, of the block `of` with `facts`.
+pub fn write_part(counter: u32, of: u32, part: Part, facts: &[Facts]) -> [u64; 4] {
+    let Part {
+        from,
+        to,
+        add,
+        branch,
+    } = part;
+    let (says, at) = match branch {
+        Branch::None => (0, 0),
+        Branch::Taken(at) => (TAKEN, at),
+        Branch::Mispredicted(at) => (MISPREDICTED, at),
+    };
     let mut sums = [0u64; EVENTS];
     for fact in facts.get(usize::from(from)..usize::from(to)).unwrap_or(&[]) {
         fact.add(1, &mut sums);
     }
     let mut out = [
-        head(PART, 4, u8::from(add), counter),
-        u64::from(of) | u64::from(from) << 32 | u64::from(to) << 40,
+        head(PART, 4, says | u8::from(add), counter),
+        u64::from(of) | u64::from(from) << 32 | u64::from(to) << 40 | u64::from(at) << 48,
         0,
         0,
     ];
@@ -262,12 +261,29 @@ mod tests {
         };
         assert_eq!((counter, pc), (7, 0x1234));
         assert!(packed.iter().eq(facts.iter().copied()));
-        let words = write_part(8, 7, (2, 5), false, &facts);
-        let (entry_read, used) = entry(&words).unwrap();
-        assert_eq!(used, 4);
-        let mut sums = [100u64; EVENTS];
-        entry_read.add(3, &mut sums);
-        assert_eq!(sums[0], 100 - 9);
+        let branches = [
+            Branch::None,
+            Branch::Taken(4),
+            Branch::Mispredicted(63),
+        ];
+        for branch in branches {
+            let written = Part {
+                from: 2,
+                to: 5,
+                add: false,
+                branch,
+            };
+            let words = write_part(8, 7, written, &facts);
+            let (entry_read, used) = entry(&words).unwrap();
+            assert_eq!(used, 4);
+            let Entry::Part { of, part, .. } = entry_read else {
+                panic!("{entry_read:?}");
+            };
+            assert_eq!((of, part), (7, written));
+            let mut sums = [100u64; EVENTS];
+            entry_read.add(3, &mut sums);
+            assert_eq!(sums[0], 100 - 9);
+        }
     }
 
     #[test]

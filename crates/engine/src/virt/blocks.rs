@@ -14,7 +14,6 @@ use super::bytes::field;
 use super::shared::Shared;
 use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, MAX_SLOTS, REGION};
 use crate::log::{self, Entry};
-use crate::xlate::block::MAX_PARTS;
 use crate::xlate::facts::{Counts, Facts};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -82,7 +81,7 @@ struct Space {
     /// Slot, first word and words of each segment.
     segments: Vec<(u32, usize, usize)>,
     /// Where blocks are described that note references, by their counters: see [`Entry::Described`].
-    noted: FxHashMap<u32, (u64, [u8; MAX_PARTS])>,
+    noted: FxHashMap<u32, u64>,
 }
 
 /// Counts of one process image in one space.
@@ -316,12 +315,8 @@ impl Space {
                         (counter, found.filter(holds))
                     }
                     Entry::Part { counter, .. } => (counter, None),
-                    Entry::Described {
-                        counter,
-                        at: place,
-                        taken,
-                    } => {
-                        self.noted.insert(counter, (place, taken));
+                    Entry::Described { counter, at: place } => {
+                        self.noted.insert(counter, place);
                         at += used;
                         continue;
                     }
@@ -431,12 +426,9 @@ impl Blocks {
                 };
                 let (block, range, times) = match entry {
                     Entry::Block { .. } => (Some((entry, mapping)), 0..usize::MAX, value),
-                    Entry::Part {
-                        of, from, to, add, ..
-                    } => {
-                        let times = if add { value } else { value.wrapping_neg() };
-                        let range = usize::from(from)..usize::from(to);
-                        (self.entry_in(space, of), range, times)
+                    Entry::Part { of, part, .. } => {
+                        let range = usize::from(part.from)..usize::from(part.to);
+                        (self.entry_in(space, of), range, part.times(value))
                     }
                     Entry::Map { .. } | Entry::Described { .. } => continue,
                 };

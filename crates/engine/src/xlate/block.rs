@@ -40,7 +40,7 @@ use together::Together;
 pub use turn::FUEL;
 use uses::Uses;
 
-pub use count::{Added, Part, count_keeping};
+pub use count::{Added, Branch, Part, count_keeping};
 
 use super::decode::{DecodeError, Kind, MAX_LEN, decode, flag};
 use super::emit::Buffer;
@@ -55,8 +55,9 @@ use crate::layout::{MAX_WATCHES, Watch};
 pub const MAX_INSNS: usize = 64;
 /// Most exits of a block.
 pub const MAX_EXITS: usize = 20;
-/// Most counters of a block beside its own: one an early exit.
-pub const MAX_PARTS: usize = MAX_EXITS + 1;
+/// Most counters of a block beside its own: one an early exit, one for the branch at its end, and for each branch that is
+/// predicted one a way.
+pub const MAX_PARTS: usize = 2 * MAX_EXITS + 3;
 /// Most records of a block: an instruction's own, its lines, a branch, two references, two registers that are lent and
 /// come back.
 pub const MAX_RECORDS: usize = 14 * MAX_INSNS + 5 + MAX_WATCHES;
@@ -146,8 +147,6 @@ pub struct Block {
     pub parts: [Part; MAX_PARTS],
     /// How many.
     pub part_count: usize,
-    /// For each: one more than the number of the conditional branch whose taken ones it counts; 0: none's.
-    pub taken: [u8; MAX_PARTS],
     /// Words that it notes of its references, the head included; 0: none.
     pub words: u16,
     /// What is to be put at [`Config::literal`].
@@ -234,7 +233,6 @@ pub fn build<'b>(
             facts: [Facts(0); MAX_INSNS],
             parts: [Part::default(); MAX_PARTS],
             part_count: 0,
-            taken: [0; MAX_PARTS],
             words: 0,
             literal: None,
         },

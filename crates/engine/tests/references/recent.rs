@@ -111,6 +111,14 @@ impl Sink for Told {
         self.counted_taken += times;
     }
 
+    fn mispredicted(&mut self, _of: (Thread, u32), code: &Code, at: usize, times: u64) {
+        let count = match code.instructions[at].branch {
+            Branch::Conditional { .. } => &mut self.conditional,
+            _ => &mut self.indirect,
+        };
+        *count = count.wrapping_add(times);
+    }
+
     fn noted(&mut self, _thread: Thread, executed: &Executed<'_>, at: usize) {
         executed.references(at, |_, _, run| self.whole += run.times);
     }

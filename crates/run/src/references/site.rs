@@ -211,6 +211,17 @@ impl Site {
         }
     }
 
+    /// A branch was predicted wrongly so often more.
+    pub(super) fn mispredicted(&mut self, at: usize, times: u64) {
+        for step in self.steps_of(at) {
+            if let (Some(one), Some(found)) = (self.steps.get(step), self.found.get_mut(step))
+                && matches!(one.what, What::Conditional | What::Indirect)
+            {
+                found.last = found.last.wrapping_add(times);
+            }
+        }
+    }
+
     /// The step of an instruction's operand.
     fn step_of(&self, at: usize, operand: usize) -> Option<usize> {
         let of = |step: &Step| (step.what, step.at.into(), step.operand.into());

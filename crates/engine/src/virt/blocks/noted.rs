@@ -4,7 +4,7 @@ use super::{Blocks, Reader, word32};
 use crate::layout::{COUNTERS, Context, MAX_COUNTERS};
 use crate::log::Entry;
 use crate::virt::bytes::field;
-use crate::xlate::block::MAX_PARTS;
+use crate::xlate::block::Branch;
 use crate::xlate::known::described;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -17,44 +17,34 @@ pub(in crate::virt) struct Noted {
     pub(in crate::virt) instructions: Range<usize>,
     /// How often, modulo 2⁶⁴.
     pub(in crate::virt) times: u64,
-    /// The conditional branch that was taken each time the counter went on, and how often.
-    pub(in crate::virt) taken: Option<(usize, u64)>,
+    /// What happened to a branch, and how often, modulo 2⁶⁴.
+    pub(in crate::virt) branch: (Branch, u64),
 }
 
 impl Blocks {
-    fn described(&self, space: u32, counter: u32) -> Option<&(u64, [u8; MAX_PARTS])> {
+    fn described(&self, space: u32, counter: u32) -> Option<u64> {
         let mut space = self.spaces.get(&space)?;
         while counter < space.base_counters {
             space = self.spaces.get(&space.base)?;
         }
-        space.noted.get(&counter)
+        space.noted.get(&counter).copied()
     }
 
     /// What a counter of a space says with this value; `base`: of its process' descriptions.
     fn noted(&self, (space, base): (u32, u64), counter: u32, value: u64) -> Option<Noted> {
         match self.entry(space, counter)?.0 {
-            Entry::Block { .. } => {
-                let &(said, _) = self.described(space, counter)?;
-                Some(Noted {
-                    described: described(said, base),
-                    instructions: 0..usize::MAX,
-                    times: value,
-                    taken: None,
-                })
-            }
-            Entry::Part {
-                of, from, to, add, ..
-            } => {
-                let (said, taken) = self.described(space, of)?;
-                let part = counter.wrapping_sub(of).wrapping_sub(1) as usize;
-                let branch = taken.get(part).copied().unwrap_or(0);
-                Some(Noted {
-                    described: described(*said, base),
-                    instructions: usize::from(from)..usize::from(to),
-                    times: if add { value } else { value.wrapping_neg() },
-                    taken: usize::from(branch).checked_sub(1).map(|at| (at, value)),
-                })
-            }
+            Entry::Block { .. } => Some(Noted {
+                described: described(self.described(space, counter)?, base),
+                instructions: 0..usize::MAX,
+                times: value,
+                branch: (Branch::None, 0),
+            }),
+            Entry::Part { of, part, .. } => Some(Noted {
+                described: described(self.described(space, of)?, base),
+                instructions: usize::from(part.from)..usize::from(part.to),
+                times: part.times(value),
+                branch: (part.branch, value),
+            }),
             _ => None,
         }
     }

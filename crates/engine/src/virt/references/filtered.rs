@@ -9,6 +9,7 @@ use super::{Access, Batch, Elements, Marked, Meaning, Sink, Thread};
 use crate::layout::Context;
 use crate::virt::blocks;
 use crate::virt::bytes::field;
+use crate::xlate::block::Branch;
 use crate::xlate::known::{Does, Is, Record};
 use crate::xlate::levels::Model;
 use crate::xlate::references::MARK;
@@ -304,8 +305,13 @@ impl Rings<'_> {
                 let end = noted.instructions.end.min(code.instructions.len());
                 let instructions = noted.instructions.start..end;
                 sink.counted((thread, part), code, instructions, noted.times);
-                if let Some((at, times)) = noted.taken {
-                    sink.taken((thread, part), code, at, times);
+                let of = (thread, part);
+                match noted.branch {
+                    (Branch::Taken(at), times) => sink.taken(of, code, at.into(), times),
+                    (Branch::Mispredicted(at), times) => {
+                        sink.mispredicted(of, code, at.into(), times);
+                    }
+                    (Branch::None, _) => {}
                 }
             });
         }

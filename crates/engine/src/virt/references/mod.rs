@@ -295,6 +295,11 @@ pub trait Sink: Send {
     fn taken(&mut self, (thread, part): (Thread, u32), code: &Code, at: usize, times: u64) {
         let _ = (thread, part, code, at, times);
     }
+    /// The same, with [`Levels::predicted`] and without a tree of calls: the branch with this number was predicted wrongly
+    /// so often (modulo 2⁶⁴).
+    fn mispredicted(&mut self, (thread, part): (Thread, u32), code: &Code, at: usize, times: u64) {
+        let _ = (thread, part, code, at, times);
+    }
     /// The run has ended, and everything was told.
     fn finished(&mut self) {}
     /// A thread has ended, and all that it noted was told.

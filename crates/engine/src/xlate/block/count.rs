@@ -25,6 +25,41 @@ pub struct Part {
     pub to: u8,
     /// Added, else taken away.
     pub add: bool,
+    /// What the counter says of a branch.
+    pub branch: Branch,
+}
+
+impl Part {
+    /// One that has no instructions, and says this of a branch.
+    pub const fn of_branch(branch: Branch) -> Self {
+        Self {
+            from: 0,
+            to: 0,
+            add: true,
+            branch,
+        }
+    }
+
+    /// What its counter at `value` adds, modulo 2⁶⁴.
+    pub const fn times(&self, value: u64) -> u64 {
+        if self.add {
+            value
+        } else {
+            value.wrapping_neg()
+        }
+    }
+}
+
+/// What a counter says of one of its block's instructions, a branch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Branch {
+    /// Nothing.
+    #[default]
+    None,
+    /// How often it was taken …
+    Taken(u8),
+    /// … or predicted wrongly.
+    Mispredicted(u8),
 }
 
 /// An addition to a word of the context's region.
@@ -139,59 +174,62 @@ impl Builder<'_, '_> {
                 from: done as u8,
                 to: self.count as u8,
                 add: false,
+                branch: Branch::None,
             },
             false => Part {
                 from: 0,
                 to: done as u8,
                 add: true,
+                branch: Branch::None,
             },
         };
         let events = match counted {
             true => self.events(done, self.count).map(|value| -value),
             false => self.events(0, done),
         };
+        Added {
+            clock: self.clock(self.pending(done, counted)),
+            events,
+            ..self.part(counter, part)
+        }
+    }
+
+    /// One more counter behind the block's.
+    fn part(&mut self, counter: u32, part: Part) -> Added {
         if let Some(place) = self.block.parts.get_mut(self.block.part_count) {
             *place = part;
             self.block.part_count += 1;
         }
-        Added {
-            clock: self.clock(self.pending(done, counted)),
-            events,
-            ..Added::one(counter.wrapping_add(self.block.part_count as u32))
-        }
+        Added::one(counter.wrapping_add(self.block.part_count as u32))
     }
 
     /// The last part counts how often conditional branch `at` is taken.
     pub(super) fn is_taken(&mut self, at: usize) {
         let last = self.block.part_count.checked_sub(1);
-        if let (Some(_), Some(place)) = (
+        if let (Some(_), Some(part)) = (
             self.config.counter,
-            last.and_then(|last| self.block.taken.get_mut(last)),
+            last.and_then(|last| self.block.parts.get_mut(last)),
         ) {
-            *place = at as u8 + 1;
+            part.branch = Branch::Taken(at as u8);
         }
     }
 
-    /// What counts how often the conditional branch at the block's end is taken, where that is asked for: a part
-    /// without instructions.
+    /// What counts how often the conditional branch at the block's end is taken, where that is asked for.
     pub(super) fn taken_at_end(&mut self) -> Option<Added> {
         let counter = self.config.counter?;
         let filter = self.config.noting.and_then(|noting| noting.filter)?;
         if !filter.counts_taken() {
             return None;
         }
-        let end = self.count as u8;
-        let place = self.block.parts.get_mut(self.block.part_count)?;
-        *place = Part {
-            from: end,
-            to: end,
-            add: true,
-        };
-        self.block.part_count += 1;
-        self.is_taken(self.count - 1);
-        Some(Added::one(
-            counter.wrapping_add(self.block.part_count as u32),
-        ))
+        let branch = Branch::Taken((self.count - 1) as u8);
+        Some(self.part(counter, Part::of_branch(branch)))
+    }
+
+    /// What counts how often the branch at `at` is predicted wrongly; `None`: that is noted each time, as a tree of calls
+    /// has to know where.
+    pub(super) fn mispredicted(&mut self, at: usize) -> Option<Added> {
+        let counter = self.config.counter.filter(|_| self.config.calls.is_none())?;
+        Some(self.part(counter, Part::of_branch(Branch::Mispredicted(at as u8))))
     }
 
     /// So many instructions, if they are counted beside the counters, too.

@@ -45,7 +45,7 @@ impl Builder<'_, '_> {
             let branch = Record::conditional(noting.described, at);
             let condition = item.insn.opcode & 15;
             if recent.predicted {
-                self.predict(item.pc, branch, Way::If(condition), (noting, filter));
+                self.predict((item.pc, at), branch, Way::If(condition), (noting, filter));
             } else {
                 self.note_branch(branch, Some(condition), (noting, filter));
             }
@@ -157,7 +157,7 @@ impl Builder<'_, '_> {
         if !recent.predicted {
             self.note_branch(record, None, (&noting, &filter));
         } else if let Some(item) = self.item(at) {
-            self.predict(item.pc, record, Way::Known(taken), (&noting, &filter));
+            self.predict((item.pc, at), record, Way::Known(taken), (&noting, &filter));
         }
     }
 
@@ -177,7 +177,7 @@ impl Builder<'_, '_> {
         if filter.recent.is_some_and(|recent| recent.predicted)
             && let Some(item) = self.item(at)
         {
-            self.predict_target(item.pc, record, register, (&noting, &filter));
+            self.predict_target((item.pc, at), record, register, (&noting, &filter));
             return true;
         }
         let pointer = if register == RDX { RBX } else { RDX };

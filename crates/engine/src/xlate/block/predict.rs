@@ -1,5 +1,5 @@
-//! Code that predicts a branch, and notes it where the prediction is wrong: see [`crate::xlate::predictor`].
-//! Flags and registers stay.
+//! Code that predicts a branch, and counts the predictions that are wrong, or notes them: see
+//! [`crate::xlate::predictor`]. Flags and registers stay.
 
 use super::Builder;
 use super::filter::Value;
@@ -20,10 +20,10 @@ pub(super) enum Way {
 }
 
 impl Builder<'_, '_> {
-    /// Predicts the branch at `pc`.
+    /// Predicts the branch at `pc`, instruction `at`.
     pub(super) fn predict(
         &mut self,
-        pc: u64,
+        (pc, at): (u64, usize),
         record: Record,
         way: Way,
         (noting, filter): (&Noting, &Filter),
@@ -34,6 +34,7 @@ impl Builder<'_, '_> {
             (self.config.offsets.spill, RDX),
             (filter.spill, RBX),
         ];
+        let counted = self.mispredicted(at);
         let wrong = self.cold.here();
         let hot = &mut *self.hot;
         for (slot, register) in slots {
@@ -70,6 +71,17 @@ impl Builder<'_, '_> {
         // (The oldest outcome falls off the byte's end.)
         store_byte(hot, RCX, place::HISTORY);
         byte_at(hot, RCX, RBX, place::WRONG);
+        if let Some(counted) = counted {
+            // (A branch here would be foreseen no better than the program's.)
+            hot.load_gs(counted.offset, RBX);
+            // lea rbx, [rbx+rcx]
+            hot.put(&[0x48, 0x8d, 0x1c, 0x0b]);
+            hot.store_gs(counted.offset, RBX);
+            for (slot, register) in slots {
+                hot.load_gs(slot, register);
+            }
+            return;
+        }
         // jrcxz +5; jmp wrong
         hot.put(&[0xe3, 5, 0xe9]);
         self.jumps_to(wrong);
@@ -112,10 +124,10 @@ impl Builder<'_, '_> {
 }
 
 impl Builder<'_, '_> {
-    /// Predicts the indirect branch at `pc`, which goes where `register` leads.
+    /// Predicts the indirect branch at `pc`, instruction `at`, which goes where `register` leads.
     pub(super) fn predict_target(
         &mut self,
-        pc: u64,
+        (pc, at): (u64, usize),
         record: Record,
         register: u8,
         (noting, filter): (&Noting, &Filter),
@@ -131,6 +143,7 @@ impl Builder<'_, '_> {
             &[0x48, 0x87, 0xca]
         };
         let (low, high) = (register & 7, register >> 3);
+        let counted = self.mispredicted(at);
         let wrong = self.cold.here();
         let hot = &mut *self.hot;
         hot.store_gs(slot, pointer);
@@ -160,6 +173,13 @@ impl Builder<'_, '_> {
         cold.load_gs(place, pointer);
         cold.store_gs(place::TARGET_BEFORE, pointer);
         cold.store_gs(place, register);
+        if let Some(counted) = counted {
+            cold.load_gs(counted.offset, pointer);
+            cold.add_by_lea(pointer, 1);
+            cold.store_gs(counted.offset, pointer);
+            let _ = cold.jmp(back);
+            return;
+        }
         cold.load_gs32(noting.position, pointer);
         for half in 0..2u32 {
             // mov dword gs:[pointer*8+ring+4*half], half of it

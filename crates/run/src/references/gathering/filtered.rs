@@ -216,39 +216,47 @@ impl Gathering {
     /// Instructions were executed so often.
     pub(super) fn count(
         &mut self,
-        (thread, part): (Thread, u32),
+        of: (Thread, u32),
         code: &Code,
         instructions: Range<usize>,
         times: u64,
     ) {
-        self.now = self.number(thread);
-        let table = self.table(thread, part, false);
-        if let Some(table) = self.tables.get_mut(table)
-            && let Some(site) = table.site(code, &self.wanted)
-        {
+        self.now = self.number(of.0);
+        if let Some(site) = self.site(of, code) {
             site.count(instructions, times);
         }
     }
 
     /// A conditional branch was taken so often.
-    pub(super) fn count_taken(
-        &mut self,
-        (thread, part): (Thread, u32),
-        code: &Code,
-        at: usize,
-        times: u64,
-    ) {
+    pub(super) fn count_taken(&mut self, of: (Thread, u32), code: &Code, at: usize, times: u64) {
         // (They were told one by one, or nobody asks.)
         let told = self.wanted.model.is_some() && !self.wanted.without.branches;
         if told && !self.is_predicted || !self.facts().taken {
             return;
         }
-        let table = self.table(thread, part, false);
-        if let Some(table) = self.tables.get_mut(table)
-            && let Some(site) = table.site(code, &self.wanted)
-        {
+        if let Some(site) = self.site(of, code) {
             site.taken(at, times);
         }
+    }
+
+    /// A branch was predicted wrongly so often.
+    pub(super) fn count_mispredicted(
+        &mut self,
+        of: (Thread, u32),
+        code: &Code,
+        at: usize,
+        times: u64,
+    ) {
+        if let Some(site) = self.site(of, code) {
+            site.mispredicted(at, times);
+        }
+    }
+
+    /// The block as a thread executed it, in a part of its process' profile.
+    fn site(&mut self, (thread, part): (Thread, u32), code: &Code) -> Option<&mut Site> {
+        let table = self.table(thread, part, false);
+        let table = self.tables.get_mut(table)?;
+        table.site(code, &self.wanted)
     }
 }
 

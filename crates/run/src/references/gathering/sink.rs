@@ -180,6 +180,10 @@ impl Sink for Gathering {
         self.count_taken(of, code, at, times);
     }
 
+    fn mispredicted(&mut self, of: (Thread, u32), code: &Code, at: usize, times: u64) {
+        self.count_mispredicted(of, code, at, times);
+    }
+
     fn ended(&mut self, thread: Thread) {
         let number = self.number(thread);
         if let Some(of) = self.threads.get_mut(number) {
