@@ -415,7 +415,10 @@ impl Builder<'_, '_> {
             if at == 0 && point.is_none_or(|place| place.through.is_some()) {
                 self.fuel_keeping_flags(&item);
             }
-            self.give_back_for(&item, at);
+            // (Registers that are lent are free for a prediction.)
+            if item.insn.kind != Kind::Jcc || !self.counts_mispredicted() {
+                self.give_back_for(&item, at);
+            }
             self.model(&item, at);
             self.give_back_for(&item, at);
             let here = self.hot.here();

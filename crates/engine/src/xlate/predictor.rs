@@ -19,19 +19,17 @@ const TARGETS: usize = 1 << 9;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct State {
-    /// The two-bit counters, with a third bit where the last prediction was wrong: a branch's are every other one from
-    /// [`row`] on, chosen by [`State::history`].
+    /// The two-bit counters, what each was before its last branch in two more bits, and a fifth one where the prediction
+    /// was wrong: a branch's are every other one from [`row`] on, chosen by [`State::history`].
     pub counters: [u8; COUNTERS],
     /// Outcomes of the last seven branches, 1: taken; the last one is bit 1, bit 0 is 0.
     pub history: u8,
-    /// The same in front of the last branch …
+    /// The same in front of the last branch.
     pub history_before: u8,
-    /// … and its counter there.
-    pub counter_before: u8,
     /// 1: the last indirect branch was predicted wrongly.
     pub target_wrong: u8,
     /// Nothing.
-    pub rest: [u8; 4],
+    pub rest: [u8; 5],
     /// Where indirect branches went …
     pub targets: [u64; TARGETS],
     /// … and where the last one's place had led, if that was predicted wrongly.
@@ -45,10 +43,10 @@ pub struct Predictor {
     pub state: State,
     /// … and what it was when the thread began to do what is of no use to anybody.
     pub kept: State,
-    /// What a counter becomes where its branch is not taken, and where it is.
-    pub next: [[u8; 8]; 2],
+    /// What a counter becomes: where its branch is not taken, and where it is.
+    pub next: [[u8; 2]; STATES],
     /// 1: a counter says that its last prediction was wrong.
-    pub wrong: [u8; 8],
+    pub wrong: [u8; STATES],
 }
 
 /// Where it is in a thread's region.
@@ -59,27 +57,39 @@ pub const BYTES: u64 = PREDICTOR + size_of::<Predictor>() as u64 - TABLE;
 
 const _: () = assert!(TABLE + BYTES <= super::known::PIECES && PREDICTOR < REGION);
 
+/// What a counter can be.
+const STATES: usize = 32;
+/// What it was before.
+const BEFORE: u32 = 2;
 /// The bit of a wrong prediction.
-const WRONG: u8 = 4;
+const WRONG: u8 = 16;
 
 /// [`Predictor::next`].
-pub const NEXT: [[u8; 8]; 2] = {
-    let mut next = [[0; 8]; 2];
-    let mut counter = 0u8;
-    while counter < 8 {
-        let now = counter & 3;
+pub const NEXT: [[u8; 2]; STATES] = {
+    let mut next = [[0; 2]; STATES];
+    let mut state = 0;
+    while state < STATES {
+        let now = state as u8 & 3;
         let up = if now < 2 { now + 1 } else { 3 };
         let down = if now > 0 { now - 1 } else { 0 };
         // Not taken where it predicted that, and the other way round.
-        next[0][counter as usize] = down | if now >= 2 { WRONG } else { 0 };
-        next[1][counter as usize] = up | if now < 2 { WRONG } else { 0 };
-        counter += 1;
+        next[state][0] = down | now << BEFORE | if now >= 2 { WRONG } else { 0 };
+        next[state][1] = up | now << BEFORE | if now < 2 { WRONG } else { 0 };
+        state += 1;
     }
     next
 };
 
 /// [`Predictor::wrong`].
-pub const IS_WRONG: [u8; 8] = [0, 0, 0, 0, 1, 1, 1, 1];
+pub const IS_WRONG: [u8; STATES] = {
+    let mut wrong = [0; STATES];
+    let mut state = 0;
+    while state < STATES {
+        wrong[state] = (state as u8 & WRONG != 0) as u8;
+        state += 1;
+    }
+    wrong
+};
 
 /// The first counter of a branch at this address.
 pub const fn row(pc: u64) -> u32 {
@@ -101,8 +111,6 @@ pub mod place {
     pub const HISTORY: u32 = at(offset_of!(Predictor, state.history));
     /// See [`State::history_before`].
     pub const HISTORY_BEFORE: u32 = at(offset_of!(Predictor, state.history_before));
-    /// See [`State::counter_before`].
-    pub const COUNTER_BEFORE: u32 = at(offset_of!(Predictor, state.counter_before));
     /// See [`State::target_wrong`].
     pub const TARGET_WRONG: u32 = at(offset_of!(Predictor, state.target_wrong));
     /// See [`State::targets`].
@@ -133,8 +141,10 @@ impl State {
     pub fn take_back(&mut self, pc: u64) -> bool {
         let place = row(pc) as usize + usize::from(self.history_before);
         self.history = self.history_before;
-        let counter = self.counters.get_mut(place);
-        let after = counter.map(|counter| core::mem::replace(counter, self.counter_before));
-        after.is_some_and(|after| after & WRONG != 0)
+        let Some(counter) = self.counters.get_mut(place) else {
+            return false;
+        };
+        let after = core::mem::replace(counter, *counter >> BEFORE & 3);
+        after & WRONG != 0
     }
 }

@@ -228,7 +228,7 @@ impl Builder<'_, '_> {
     /// What counts how often the branch at `at` is predicted wrongly; `None`: that is noted each time, as a tree of calls
     /// has to know where.
     pub(super) fn mispredicted(&mut self, at: usize) -> Option<Added> {
-        let counter = self.config.counter.filter(|_| self.config.calls.is_none())?;
+        let counter = self.config.counter.filter(|_| self.counts_mispredicted())?;
         Some(self.part(counter, Part::of_branch(Branch::Mispredicted(at as u8))))
     }
 

@@ -9,6 +9,8 @@ use crate::xlate::predictor::{place, row, target};
 use crate::xlate::references::Noting;
 
 const RBX: u8 = 3;
+const RSI: u8 = 6;
+const RDI: u8 = 7;
 
 /// Which way a branch goes.
 #[derive(Clone, Copy)]
@@ -20,10 +22,107 @@ pub(super) enum Way {
 }
 
 impl Builder<'_, '_> {
+    /// Predictions are counted that are wrong.
+    pub(super) fn counts_mispredicted(&self) -> bool {
+        let filter = self.config.noting.and_then(|noting| noting.filter);
+        let recent = filter.and_then(|filter| filter.recent);
+        recent.is_some_and(|recent| recent.branches && recent.predicted)
+            && self.config.counter.is_some()
+            && self.config.calls.is_none()
+    }
+
     /// Predicts the branch at `pc`, instruction `at`.
     pub(super) fn predict(
         &mut self,
         (pc, at): (u64, usize),
+        record: Record,
+        way: Way,
+        (noting, filter): (&Noting, &Filter),
+    ) {
+        match self.mispredicted(at) {
+            Some(counted) => self.predict_counting(pc, counted.offset, way, filter),
+            None => self.predict_noting(pc, record, way, (noting, filter)),
+        }
+    }
+
+    /// Counts wrong predictions there. (To branch to code that does so would be foreseen no better than the program's branch.)
+    fn predict_counting(&mut self, pc: u64, counted: u32, way: Way, filter: &Filter) {
+        // Registers that are lent are free; others are for a moment.
+        let lent = [0, 1].map(|slot| self.lent(slot));
+        let own = [RCX, RDX, RBX, RSI, RDI].map(Some);
+        let own = own.into_iter().filter(|register| !lent.contains(register));
+        let mut free = lent.into_iter().filter(Option::is_some).chain(own).flatten();
+        let registers = [RCX, RDX, RBX].map(|usual| free.next().unwrap_or(usual));
+        let spilled = [
+            self.config.offsets.spill_2,
+            self.config.offsets.spill,
+            filter.spill,
+        ];
+        let spilled = spilled.into_iter().zip(registers);
+        let spilled = spilled.filter(|(_, register)| !lent.contains(&Some(*register)));
+        for (slot, register) in spilled.clone() {
+            self.hot.store_gs(slot, register);
+        }
+        self.predicted(pc, way, registers);
+        let [wrong, total, _] = registers;
+        self.hot.load_gs(counted, total);
+        lea_sum(self.hot, total, wrong, true);
+        self.hot.store_gs(counted, total);
+        for (slot, register) in spilled {
+            self.hot.load_gs(slot, register);
+        }
+    }
+
+    /// The first register says whether the prediction was wrong; all are spoilt.
+    fn predicted(&mut self, pc: u64, way: Way, [history, counter, taken]: [u8; 3]) {
+        let hot = &mut *self.hot;
+        byte(hot, history, place::HISTORY);
+        byte_at(hot, counter, history, place::COUNTERS + row(pc));
+        store_byte(hot, history, place::HISTORY_BEFORE);
+        match way {
+            Way::If(condition) => {
+                // setcc taken8; movzx taken32, taken8
+                rex(hot, [0, 0, taken], true);
+                hot.put(&[0x0f, 0x90 | condition, 0xc0 | taken & 7]);
+                rex(hot, [taken, 0, taken], true);
+                hot.put(&[0x0f, 0xb6, 0xc0 | (taken & 7) * 9]);
+                // movzx counter, byte gs:[taken+counter*2+next]
+                hot.put(&[0x65]);
+                rex(hot, [counter, counter, taken], false);
+                let sib = 0x40 | (counter & 7) << 3 | taken & 7;
+                hot.put(&[0x0f, 0xb6, 0x84 | (counter & 7) << 3, sib]);
+                hot.put(&place::NEXT.to_le_bytes());
+            }
+            Way::Known(taken) => {
+                // movzx counter, byte gs:[counter*2+next]
+                hot.put(&[0x65]);
+                rex(hot, [counter, counter, 0], false);
+                let sib = 0x40 | (counter & 7) << 3 | 5;
+                hot.put(&[0x0f, 0xb6, 0x04 | (counter & 7) << 3, sib]);
+                hot.put(&(place::NEXT + u32::from(taken)).to_le_bytes());
+            }
+        }
+        // mov gs:[history+counters], counter8
+        hot.put(&[0x65]);
+        rex(hot, [counter, 0, history], true);
+        hot.put(&[0x88, 0x80 | (counter & 7) << 3 | history & 7]);
+        hot.put(&(place::COUNTERS + row(pc)).to_le_bytes());
+        if let Way::If(_) = way {
+            lea_sum(hot, history, taken, false);
+        }
+        lea_sum(hot, history, history, false);
+        if let Way::Known(true) = way {
+            hot.add_by_lea(history, 2);
+        }
+        // (The oldest outcome falls off the byte's end.)
+        store_byte(hot, history, place::HISTORY);
+        byte_at(hot, history, counter, place::WRONG);
+    }
+
+    /// Notes a wrong prediction.
+    fn predict_noting(
+        &mut self,
+        pc: u64,
         record: Record,
         way: Way,
         (noting, filter): (&Noting, &Filter),
@@ -34,56 +133,13 @@ impl Builder<'_, '_> {
             (self.config.offsets.spill, RDX),
             (filter.spill, RBX),
         ];
-        let counted = self.mispredicted(at);
         let wrong = self.cold.here();
-        let hot = &mut *self.hot;
         for (slot, register) in slots {
-            hot.store_gs(slot, register);
+            self.hot.store_gs(slot, register);
         }
-        // RCX: the history. RBX: the counter. RDX: the way.
-        byte(hot, RCX, place::HISTORY);
-        byte_at(hot, RBX, RCX, place::COUNTERS + row(pc));
-        store_byte(hot, RCX, place::HISTORY_BEFORE);
-        store_byte(hot, RBX, place::COUNTER_BEFORE);
-        match way {
-            Way::If(condition) => {
-                // setcc dl; movzx edx, dl
-                hot.put(&[0x0f, 0x90 | condition, 0xc2, 0x0f, 0xb6, 0xd2]);
-                // movzx ebx, byte gs:[rbx+rdx*8+next]
-                hot.put(&[0x65, 0x0f, 0xb6, 0x9c, 0xd3]);
-                hot.put(&place::NEXT.to_le_bytes());
-            }
-            // movzx ebx, byte gs:[rbx+next]
-            Way::Known(taken) => {
-                let next = place::NEXT + 8 * u32::from(taken);
-                byte_at(hot, RBX, RBX, next);
-            }
-        }
-        // mov gs:[rcx+counters], bl
-        hot.put(&[0x65, 0x88, 0x99]);
-        hot.put(&(place::COUNTERS + row(pc)).to_le_bytes());
-        match way {
-            // lea ecx, [rcx+rdx]; lea ecx, [rcx+rcx]
-            Way::If(_) => hot.put(&[0x8d, 0x0c, 0x11, 0x8d, 0x0c, 0x09]),
-            // lea ecx, [rcx+rcx+2 or 0]
-            Way::Known(taken) => hot.put(&[0x8d, 0x4c, 0x09, 2 * u8::from(taken)]),
-        }
-        // (The oldest outcome falls off the byte's end.)
-        store_byte(hot, RCX, place::HISTORY);
-        byte_at(hot, RCX, RBX, place::WRONG);
-        if let Some(counted) = counted {
-            // (A branch here would be foreseen no better than the program's.)
-            hot.load_gs(counted.offset, RBX);
-            // lea rbx, [rbx+rcx]
-            hot.put(&[0x48, 0x8d, 0x1c, 0x0b]);
-            hot.store_gs(counted.offset, RBX);
-            for (slot, register) in slots {
-                hot.load_gs(slot, register);
-            }
-            return;
-        }
+        self.predicted(pc, way, [RCX, RBX, RDX]);
         // jrcxz +5; jmp wrong
-        hot.put(&[0xe3, 5, 0xe9]);
+        self.hot.put(&[0xe3, 5, 0xe9]);
         self.jumps_to(wrong);
         let back = self.hot.here();
         for (slot, register) in slots {
@@ -217,20 +273,46 @@ impl Builder<'_, '_> {
     }
 }
 
-/// `movzx register, byte gs:[place]`.
+/// The prefix that names registers in `reg`, as an index and as a base or in `rm`, where it needs one; `byte`: one of the
+/// first and the last is named as a byte.
+fn rex(code: &mut Buffer<'_>, [reg, index, base]: [u8; 3], byte: bool) {
+    let bits = (reg >> 3) << 2 | (index >> 3) << 1 | base >> 3;
+    if bits != 0 || byte && reg.max(base) > RBX {
+        code.put(&[0x40 | bits]);
+    }
+}
+
+/// `movzx register32, byte gs:[place]`.
 fn byte(code: &mut Buffer<'_>, register: u8, place: u32) {
-    code.put(&[0x65, 0x0f, 0xb6, 0x04 | register << 3, 0x25]);
+    code.put(&[0x65]);
+    rex(code, [register, 0, 0], false);
+    code.put(&[0x0f, 0xb6, 0x04 | (register & 7) << 3, 0x25]);
     code.put(&place.to_le_bytes());
 }
 
-/// `movzx to, byte gs:[base+place]`.
+/// `movzx to32, byte gs:[base+place]`; `base` is none of RSP's and R12's.
 fn byte_at(code: &mut Buffer<'_>, to: u8, base: u8, place: u32) {
-    code.put(&[0x65, 0x0f, 0xb6, 0x80 | to << 3 | base]);
+    code.put(&[0x65]);
+    rex(code, [to, 0, base], false);
+    code.put(&[0x0f, 0xb6, 0x80 | (to & 7) << 3 | base & 7]);
     code.put(&place.to_le_bytes());
 }
 
-/// `mov byte gs:[place], register`: one of the low four.
+/// `mov byte gs:[place], register8`.
 fn store_byte(code: &mut Buffer<'_>, register: u8, place: u32) {
-    code.put(&[0x65, 0x88, 0x04 | register << 3, 0x25]);
+    code.put(&[0x65]);
+    rex(code, [register, 0, 0], true);
+    code.put(&[0x88, 0x04 | (register & 7) << 3, 0x25]);
     code.put(&place.to_le_bytes());
+}
+
+/// `lea to, [to+other]`, of 32 bits or 64; `to` is none of RBP's and R13's.
+fn lea_sum(code: &mut Buffer<'_>, to: u8, other: u8, wide: bool) {
+    if wide {
+        code.put(&[0x48 | (to >> 3) * 5 | (other >> 3) << 1]);
+    } else {
+        rex(code, [to, other, to], false);
+    }
+    let sib = (other & 7) << 3 | to & 7;
+    code.put(&[0x8d, 0x04 | (to & 7) << 3, sib]);
 }
