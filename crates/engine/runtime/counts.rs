@@ -290,7 +290,11 @@ pub fn counts_mispredicted() -> bool {
 /// Branch `done` of a block was not executed, and had been counted as predicted wrongly.
 pub fn was_predicted(context: &Context, block: &Block, done: u16) {
     let branch = Branch::Mispredicted(done as u8);
-    add(context, counter_of(block, Part::of_branch(branch)), u64::MAX);
+    add(
+        context,
+        counter_of(block, Part::of_branch(branch)),
+        u64::MAX,
+    );
 }
 
 /// The counter for a part of a block that no code counts.

@@ -8,14 +8,12 @@ use crate::entry::address;
 use crate::layout::{Context, REGION, RING, option};
 use crate::masked;
 use crate::slots;
-use crate::xlate::known::{AT, Filter, LIES_BITS, Lies, Record, SHADOW, Shadow};
+use crate::xlate::known::{AT, Filter, LIES_OTHER, Lies, Record, SHADOW, Shadow};
 use crate::xlate::references::{APART, CHUNK};
 use core::mem::{offset_of, size_of};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
-use routines::{
-    SPREAD, rt_elements, rt_elements_counted, rt_note, rt_note_end, rt_room, rt_unaligned,
-};
+use routines::{rt_elements, rt_elements_counted, rt_note, rt_note_end, rt_room, rt_unaligned};
 
 /// A word of a thread's ring.
 pub fn word(context: &Context, number: u32) -> *mut u64 {
@@ -74,7 +72,12 @@ pub fn touches(start: u64, end: u64) -> bool {
 /// A thread's context.
 pub fn prepare(context: &mut Context) {
     let known = &mut context.noted.known;
-    known.vector_note = address(rt_unaligned);
+    known.vector_note = address(rt_note);
+    // (It asks for no shadow.)
+    known.vector_alone = match BASE.load(Relaxed) {
+        0 => known.vector_note,
+        _ => address(rt_unaligned),
+    };
     known.vector_room = address(rt_room);
     known.vector_masked = vector_masked();
     known.shadow = BASE.load(Relaxed);
@@ -112,6 +115,7 @@ pub fn filter() -> Option<Filter> {
         taken: options & option::NO_TAKEN == 0,
         recent: None,
         vector_note: offset_of!(Context, noted.known.vector_note) as u32,
+        vector_alone: offset_of!(Context, noted.known.vector_alone) as u32,
         vector_room: offset_of!(Context, noted.known.vector_room) as u32,
         vector_masked: offset_of!(Context, noted.known.vector_masked) as u32,
         mask: offset_of!(Context, noted.known.chosen) as u32,
@@ -134,8 +138,9 @@ pub fn byte(at: u64) -> &'static AtomicU8 {
 
 /// Where an operand's [`Lies`] may be.
 pub fn lies_of(context: &Context, record: u64) -> [u64; 2] {
-    let number = record.wrapping_mul(SPREAD) >> (64 - LIES_BITS);
-    [number, number ^ 1].map(|number| context.this + AT + number * size_of::<Lies>() as u64)
+    let number = u64::from(Record(record).lies_place());
+    [number, number ^ LIES_OTHER]
+        .map(|number| context.this + AT + number * size_of::<Lies>() as u64)
 }
 
 /// Where in the region the [`Lies`] are that were counted last; 0: what was entered last is aligned.

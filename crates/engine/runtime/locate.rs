@@ -190,8 +190,7 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
             }
             frame.rip = pc;
             if known::on() && noted && context.probing == 0 {
-                let registers = frame.registers();
-                let registers = (length != 0).then_some(&registers);
+                let registers = (&frame.registers(), length != 0);
                 let unfinished = unfinished::cancel(context, &block, done, registers);
                 // (A prediction that was right is not in the ring, and not counted.)
                 if branched && predictor::on() {

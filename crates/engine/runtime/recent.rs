@@ -73,6 +73,7 @@ pub fn prepare(context: &mut Context) {
             0 => known::note(),
             _ => address(rt_recent),
         };
+        known.vector_alone = known.vector_note;
     }
 }
 

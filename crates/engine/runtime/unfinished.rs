@@ -1,12 +1,14 @@
 //! What was noted, or entered, of an instruction that was not executed: it is taken back.
 
 use crate::block::Block;
-use crate::known::{byte, pc_of, word};
+use crate::known::{byte, lies_of, pc_of, word};
 use crate::layout::{Context, RING, option};
+use crate::operand_address::operand_sum;
 use crate::slots;
-use crate::xlate::decode::{MAX_LEN, decode};
-use crate::xlate::known::{Is, Lies, Made, Record, simple};
+use crate::xlate::decode::{Insn, MAX_LEN, decode};
+use crate::xlate::known::{Is, Lies, Literal, Made, Record, alone, simple};
 use crate::xlate::masked::masked;
+use crate::xlate::operand_size::displacement_factor;
 use crate::xlate::references::{APART, CHUNK, CHUNKS, Words};
 use core::sync::atomic::Ordering::*;
 
@@ -16,9 +18,8 @@ enum Noted {
     Masked,
 }
 
-/// What is noted of instruction `done` of a block, if it is not its references.
-fn noted_of(block: &Block, done: u16) -> Option<Noted> {
-    let reads_fs = slots::header().options & option::READS_FS != 0;
+/// Instruction `done` of a block, and its bytes.
+fn instruction(block: &Block, done: u16) -> Option<(Insn, [u8; MAX_LEN])> {
     let mut pc = block.pc;
     for number in 0..=done {
         let mut bytes = [0u8; MAX_LEN];
@@ -29,22 +30,36 @@ fn noted_of(block: &Block, done: u16) -> Option<Noted> {
         }
         let insn = decode(&bytes).ok()?;
         if number == done {
-            let references = insn.is_load() || insn.is_store();
-            let noted = references && simple(&insn, &bytes, reads_fs).is_none();
-            return noted.then(|| match masked(&insn, &bytes, reads_fs) {
-                Some(_) => Noted::Masked,
-                None => Noted::Words(Words::of(&insn, &bytes)),
-            });
+            return Some((insn, bytes));
         }
         pc += u64::from(insn.len);
     }
     None
 }
 
-/// Instruction `done` of `block` was noted and not executed: what was noted is cancelled. `registers`: those of the
-/// instruction, if it is one that repeats and may have been interrupted in its middle. Whether its words are noted, and
-/// not its references.
-pub fn cancel(context: &Context, block: &Block, done: u16, registers: Option<&[u64; 16]>) -> bool {
+/// What is noted of such an instruction, if it is not its references.
+fn noted_of(insn: &Insn, bytes: &[u8]) -> Option<Noted> {
+    let reads_fs = slots::header().options & option::READS_FS != 0;
+    let references = insn.is_load() || insn.is_store();
+    let noted = references && simple(insn, bytes, reads_fs).is_none();
+    noted.then(|| match masked(insn, bytes, reads_fs) {
+        Some(_) => Noted::Masked,
+        None => Noted::Words(Words::of(insn, bytes)),
+    })
+}
+
+/// Instruction `done` of `block` was noted and not executed: what was noted is cancelled. `registers`: those in front of
+/// it. `begun`: if it is one that repeats it may have been interrupted in its middle. Whether its words are noted, and not
+/// its references.
+pub fn cancel(
+    context: &Context,
+    block: &Block,
+    done: u16,
+    (registers, begun): (&[u64; 16], bool),
+) -> bool {
+    let Some((insn, bytes)) = instruction(block, done) else {
+        return false;
+    };
     // Marks may have been written since.
     let marks = match context.noted.marked == context.noted.position {
         true => context.noted.marks,
@@ -56,7 +71,7 @@ pub fn cancel(context: &Context, block: &Block, done: u16, registers: Option<&[u
         pc_of(context, record) == Some(block.pc) && record.number() == usize::from(done)
     };
     let start = context.noted.filled.load(Relaxed) % CHUNKS * CHUNK + APART;
-    if let Some(noted) = noted_of(block, done) {
+    if let Some(noted) = noted_of(&insn, &bytes) {
         // An instruction's record: nothing else of this thread's is behind it.
         let long = match &noted {
             Noted::Words(words) => words.len() as u32 + 1,
@@ -80,8 +95,8 @@ pub fn cancel(context: &Context, block: &Block, done: u16, registers: Option<&[u
             return true;
         }
         let repeats = words.after().next().is_some_and(|register| register < 16);
-        let flag = match registers.filter(|_| repeats) {
-            Some(registers) => {
+        let flag = match begun && repeats {
+            true => {
                 let first = end - words.after().count() as u32;
                 for (place, register) in (first..).zip(words.after()) {
                     let value = registers.get(usize::from(register)).copied().unwrap_or(0);
@@ -90,25 +105,30 @@ pub fn cancel(context: &Context, block: &Block, done: u16, registers: Option<&[u
                 }
                 Record::INTERRUPTED
             }
-            None => Record::CANCELLED,
+            false => Record::CANCELLED,
         };
         // SAFETY: as above.
         unsafe { head.write(record.0 | flag) };
         return true;
     }
-    // Its references: those that were entered by this execution of the block.
+    // Its references: those that were entered by this execution of the block …
     let counter = block.executions(context);
     let known = &context.noted.known;
-    if counter != known.seen {
-        return false;
-    }
-    for back in 1..=known.since.min(2) {
+    let entered = if counter == known.seen {
+        known.since.min(2)
+    } else {
+        0
+    };
+    for back in 1..=entered {
         let place = (known.since - back) as usize % 2;
         let Some(made) = known.made.get(place) else {
             return false;
         };
         let record = made.record.load(Relaxed);
         if record == 0 || !is_ours(Record(record)) {
+            if back == 1 {
+                break;
+            }
             return false;
         }
         made.record.store(0, Relaxed);
@@ -121,11 +141,53 @@ pub fn cancel(context: &Context, block: &Block, done: u16, registers: Option<&[u
             // SAFETY: words of the thread's ring.
             unsafe { head.write(head.read() | Record::CANCELLED) };
             end -= 2;
-            continue;
+        } else {
+            take_back(this, made, Record(record));
         }
-        take_back(this, made, Record(record));
+        if back == entered {
+            return false;
+        }
     }
+    // … or one that was counted only.
+    count_back(context, (&insn, &bytes), registers, is_ours);
     false
+}
+
+/// A reference that is not aligned was counted, and not entered (`rt_unaligned`): it is taken back.
+fn count_back(
+    context: &Context,
+    (insn, bytes): (&Insn, &[u8]),
+    registers: &[u64; 16],
+    is_ours: impl Fn(Record) -> bool,
+) {
+    let known = &context.noted.known;
+    let options = slots::header().options;
+    let references = simple(insn, bytes, options & option::READS_FS != 0);
+    let one = references.and_then(|references| alone(insn, &references));
+    let Some(one) = one.filter(|_| known.vector_alone != known.vector_note) else {
+        return;
+    };
+    // (It is not relative to the next instruction.)
+    let factor = displacement_factor(insn, one.size);
+    let address = operand_sum((insn, bytes), registers, 0, factor);
+    if address & (u64::from(one.size) - 1) == 0 || known.literal == 0 {
+        return;
+    }
+    // It is what the routine was last asked for, then.
+    // SAFETY: in code of this block.
+    let literal = unsafe { &*(known.literal as *const Literal) };
+    let record = Record(literal.record);
+    if !is_ours(record) {
+        return;
+    }
+    let [home, _] = lies_of(context, record.lies().0);
+    // SAFETY: in the thread's own table.
+    let lies = unsafe { &mut *(home as *mut Lies) };
+    if lies.record == record.lies().0 {
+        let splits = address % 64 + u64::from(one.size) > 64;
+        lies.unaligned = lies.unaligned.wrapping_sub(1);
+        lies.line_splits = lies.line_splits.wrapping_sub(splits.into());
+    }
 }
 
 /// Elements that a mask chose were counted, and not noted: they are taken back.

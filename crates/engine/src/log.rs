@@ -261,11 +261,7 @@ mod tests {
         };
         assert_eq!((counter, pc), (7, 0x1234));
         assert!(packed.iter().eq(facts.iter().copied()));
-        let branches = [
-            Branch::None,
-            Branch::Taken(4),
-            Branch::Mispredicted(63),
-        ];
+        let branches = [Branch::None, Branch::Taken(4), Branch::Mispredicted(63)];
         for branch in branches {
             let written = Part {
                 from: 2,

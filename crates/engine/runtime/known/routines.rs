@@ -2,7 +2,7 @@
 
 use crate::entry::kind;
 use crate::layout::{Context, RING};
-use crate::xlate::known::{AT, EACH, LIES_BITS, Literal, Made, PAGE_BITS, Record};
+use crate::xlate::known::{AT, EACH, LIES_BITS, LIES_OTHER, Literal, Made, PAGE_BITS, Record};
 use core::arch::global_asm;
 use core::mem::offset_of;
 
@@ -15,11 +15,10 @@ unsafe extern "C" {
     pub(super) fn rt_note_end();
 }
 
-/// Spreads operands' numbers over their places (the golden ratio): they differ in their low bits, the highest ones choose.
-pub(super) const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-
 /// What is entered is said by two numbers at once.
 const _: () = assert!(offset_of!(Made, bits) == offset_of!(Made, many) + 4);
+/// Places are told by 16 bits, and the other one by one of an offset's.
+const _: () = assert!(LIES_BITS == 16 && AT & (32 * LIES_OTHER) == 0);
 
 global_asm!(
     ".pushsection .text",
@@ -29,9 +28,12 @@ global_asm!(
     "mov rdx, [rbx+{record}]",
     "movabs rdi, {lies}",
     "or rdx, rdi",
-    "movabs rdi, {spread}",
-    "imul rdi, rdx",
-    "shr rdi, 64-{lies_bits}",
+    // (`Record::lies_place`.)
+    "mov rdi, rdx",
+    "shr rdi, {number}",
+    "and edi, 63",
+    "add edi, edx",
+    "movzx edi, di",
     "shl edi, 5",
     "add edi, {table}",
     "cmp gs:[rdi], rdx",
@@ -39,7 +41,7 @@ global_asm!(
     "cmp qword ptr gs:[rdi], 0",
     "je 50f",
     // The other place of two.
-    "xor edi, 32",
+    "xor edi, 32*{other}",
     "cmp gs:[rdi], rdx",
     "je 51f",
     "cmp qword ptr gs:[rdi], 0",
@@ -93,73 +95,78 @@ global_asm!(
     "mov gs:[rdx+{made_record}], rcx",
     "mov rcx, gs:[{spill}+48]",
     ".endm",
-    // References that are not aligned come here, often: where the shadow says all of them, they are counted only.
+    // References that are not aligned come here, often: where the shadow says all of them, and they lie in one page, they
+    // are counted only. (What has no place yet gets one behind `rt_note`.)
     ".globl rt_unaligned",
     "rt_unaligned:",
-    "rt_keep",
+    "mov gs:[{spill}+8], rbx",
+    "mov gs:[{spill}+16], rcx",
+    "mov gs:[{spill}+24], rdx",
+    "mov gs:[{spill}+40], rdi",
     "mov rbx, gs:[{literal}]",
     "mov rcx, gs:[{address}]",
-    "mov rsi, gs:[{shadow}]",
     "movzx edx, byte ptr [rbx+{size}]",
-    "test rsi, rsi",
-    "jz rt_note_kept",
-    "lea eax, [rdx-1]",
-    "test eax, ecx",
-    "jz rt_note_kept",
-    "mov rax, rcx",
-    "shr rax, 47",
-    "jnz rt_note_kept",
+    "lea edi, [rdx-1]",
+    "test edi, ecx",
+    "jz 15f",
     "mov rdi, rcx",
-    "shr rdi, 3",
-    "add rsi, rdi",
-    // Eight times as many eights as it has.
+    "shr rdi, 47",
+    "jnz 15f",
     "mov edi, ecx",
-    "and edi, 7",
-    "lea edi, [rdi+rdx+7]",
-    "and edi, -8",
-    "movzx eax, byte ptr [rbx+{bits}]",
-    "cmp edi, 64",
+    "and edi, 4095",
+    "add edi, edx",
+    "cmp edi, 4096",
     "ja 15f",
-    "14: mov rsi, [rsi]",
-    "not rsi",
-    "movabs rdx, {each}",
-    "imul rax, rdx",
-    "and rsi, rax",
+    // The shadow of as many eights as it may have: bits of others are shifted out. (64 bytes have nine.)
+    "mov edi, 56",
+    "sub edi, edx",
+    "js 15f",
+    "and edi, -8",
     "mov rdx, rcx",
+    "shr rdx, 3",
+    "add rdx, gs:[{shadow}]",
+    "mov rdx, [rdx]",
+    "not rdx",
     "mov ecx, edi",
-    "neg ecx",
-    "shl rsi, cl",
-    "test rsi, rsi",
-    "jnz rt_note_kept",
-    "movzx edi, byte ptr [rbx+{size}]",
-    // In two pages: that is rare.
-    "mov eax, edx",
-    "and eax, 4095",
-    "add eax, edi",
-    "cmp eax, 4096",
-    "ja rt_note_kept",
+    "shl rdx, cl",
+    "movzx edi, byte ptr [rbx+{bits}]",
+    "movabs rcx, {each}",
+    "imul rdi, rcx",
+    "test rdx, rdi",
+    "jnz 15f",
+    "mov rdx, [rbx+{record}]",
+    "movabs rdi, {lies}",
+    "or rdx, rdi",
+    "movzx edi, word ptr [rbx+{time}]",
+    "shl edi, 5",
+    "cmp gs:[rdi+{table}], rdx",
+    "jne 15f",
+    // (`unfinished` takes this back.)
+    "add qword ptr gs:[rdi+{table}+8], 1",
+    "mov edx, gs:[{address}]",
+    "movzx ecx, byte ptr [rbx+{size}]",
     "and edx, 63",
-    "add edx, edi",
+    "add edx, ecx",
     "cmp edx, 65",
-    "sbb eax, eax",
-    "lea eax, [rax*2+3]",
-    "rt_place",
-    "add qword ptr gs:[rdi+8], 1",
-    "bt eax, 1",
-    "adc qword ptr gs:[rdi+16], 0",
+    "cmc",
+    "adc qword ptr gs:[rdi+{table}+16], 0",
+    "movsxd rcx, dword ptr [rbx+{back}]",
+    "add rcx, rbx",
+    "mov gs:[{resume}], rcx",
+    "mov rbx, gs:[{spill}+8]",
+    "mov rcx, gs:[{spill}+16]",
+    "mov rdx, gs:[{spill}+24]",
+    "mov rdi, gs:[{spill}+40]",
+    "jmp qword ptr gs:[{resume}]",
+    "15: mov gs:[{spill}], rax",
+    "mov gs:[{spill}+32], rsi",
+    "jmp rt_note_kept",
     // EAX was counted at EDI, and nothing is entered.
     "16: rt_made",
     "mov gs:[rdx+{lies_at}], edi",
     "mov gs:[rdx+{counted}], eax",
     "mov qword ptr gs:[rdx+{many}], 1",
     "jmp rt_noted",
-    // (Nine eights.)
-    "15: movzx edi, byte ptr [rsi+8]",
-    "not edi",
-    "test edi, eax",
-    "mov edi, 64",
-    "jz 14b",
-    "jmp rt_note_kept",
     // RDX: which of its elements a mask chooses. (Others are not asked for.)
     ".macro rt_chosen",
     "movzx ecx, byte ptr [rbx+{size}]",
@@ -444,8 +451,9 @@ global_asm!(
     lies_at = const offset_of!(Made, lies),
     counted = const offset_of!(Made, counted),
     lies = const Record(0).lies().0,
-    spread = const SPREAD,
-    lies_bits = const LIES_BITS,
+    number = const Record::NUMBER,
+    other = const LIES_OTHER,
+    time = const offset_of!(Literal, time),
     table = const AT,
     page = const PAGE_BITS,
     ring = const RING,

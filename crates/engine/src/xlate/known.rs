@@ -27,7 +27,7 @@
 //! `core` only.
 
 use super::levels::{Model, Recent};
-pub use super::simple::{At, Does, Simple, did, simple};
+pub use super::simple::{At, Does, Simple, alone, did, simple};
 use core::sync::atomic::AtomicU64;
 
 /// The lowest bit of each byte.
@@ -51,6 +51,8 @@ pub const PIECE: u64 = 1 << (PIECE_BITS - 3);
 pub const AT: u64 = 50 << 20;
 /// Bits of an operand's number that choose its place there.
 pub const LIES_BITS: u32 = 16;
+/// What the number of an operand's other place differs by.
+pub const LIES_OTHER: u64 = 1 << (LIES_BITS - 1);
 /// Bytes of that table.
 pub const LIES_BYTES: u64 = (size_of::<Lies>() as u64) << LIES_BITS;
 /// Where the directory of pieces is in the region of a memory's first thread: how many there are, and one more than the
@@ -116,7 +118,8 @@ pub fn described(said: u64, base: u64) -> u64 {
 }
 
 impl Record {
-    const NUMBER: u32 = 48;
+    /// Where the instruction's number begins.
+    pub const NUMBER: u32 = 48;
     /// Where what it does begins, or how many words there are.
     pub const COUNT: u32 = 54;
     const REFERENCE: u64 = 1 << 60;
@@ -175,6 +178,12 @@ impl Record {
         described(self.0 & (2 * Self::ABSOLUTE - 1), base)
     }
 
+    /// The number of an operand's place in the table of [`Lies`]: near to those of its block, and of blocks that were
+    /// translated next.
+    pub const fn lies_place(self) -> u16 {
+        (self.0 as u16).wrapping_add((self.0 >> Self::NUMBER) as u16 & 63)
+    }
+
     /// The instruction's number in its block.
     pub fn number(self) -> usize {
         (self.0 >> Self::NUMBER) as usize & 63
@@ -227,7 +236,7 @@ pub struct Literal {
     pub size: u8,
     /// See [`Simple::bits`]; where a mask chooses, the binary logarithm of the bytes of an element.
     pub bits: u8,
-    /// When it is, by the block's clock (`xlate::recent::TICKS`).
+    /// When it is, by the block's clock (`xlate::recent::TICKS`); without a model of data: see [`Record::lies_place`].
     pub time: u16,
 }
 
@@ -290,6 +299,8 @@ pub struct Filter {
     pub recent: Option<Recent>,
     /// Entry of the runtime for a reference that is not known …
     pub vector_note: u32,
+    /// … and for one that [`alone`] finds …
+    pub vector_alone: u32,
     /// … and for an instruction's record, which needs room …
     pub vector_room: u32,
     /// … and for elements that a mask chooses …
@@ -365,6 +376,8 @@ pub struct Known {
     pub spill: [u64; 8],
     /// See [`Filter`].
     pub vector_note: u64,
+    /// See [`Filter`].
+    pub vector_alone: u64,
     /// See [`Filter`].
     pub vector_room: u64,
     /// Where the shadow of address 0 is; 0: there is none.

@@ -137,3 +137,15 @@ pub fn simple(insn: &Insn, code: &[u8], reads_fs: bool) -> Option<[Option<Simple
     };
     Some([Some(first), implied])
 }
+
+/// The only reference of an instruction, if its address is the sum of an operand's registers: so it can be worked out again.
+pub fn alone(insn: &Insn, references: &[Option<Simple>; 2]) -> Option<Simple> {
+    // (What `pop` goes to is worked out with the stack pointer behind it.)
+    let pops = insn.space == 0 && insn.opcode == 0x8f;
+    match *references {
+        [Some(one), None] if one.at == At::Operand => {
+            (!pops && !insn.is_rip_relative() && !insn.has(prefix::FS)).then_some(one)
+        }
+        _ => None,
+    }
+}

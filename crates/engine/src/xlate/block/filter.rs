@@ -7,7 +7,7 @@ use super::{Builder, Item, record};
 use crate::layout::COUNTERS;
 use crate::xlate::decode::prefix;
 use crate::xlate::emit::{Buffer, reaches};
-use crate::xlate::known::{At, Does, Filter, Literal, Record, Shadow, Simple, simple};
+use crate::xlate::known::{At, Does, Filter, Literal, Record, Shadow, Simple, alone, simple};
 use crate::xlate::levels::{LINE_BITS, Recent};
 use crate::xlate::masked::masked;
 use crate::xlate::operand_size::displacement_factor;
@@ -110,17 +110,36 @@ impl Builder<'_, '_> {
         }
         self.record(here, record::HEAD);
         self.cold_address(item, one, (address, other), (flags, filter));
+        let told = self.told(item, (at, time), one, (noting, filter));
+        self.asks((address, Value::Lent), told, filter, back);
+    }
+
+    /// What is said of a reference, and to which routine.
+    fn told(
+        &self,
+        item: &Item,
+        (at, time): (usize, u16),
+        one: &Simple,
+        (noting, filter): (&Noting, &Filter),
+    ) -> (Literal, u32) {
+        let record = Record::reference(noting.described, at, one.does);
+        let references = simple(&item.insn, item.code(), filter.reads_fs);
+        let alone = references.and_then(|references| alone(&item.insn, &references));
         let literal = Literal {
-            record: Record::reference(noting.described, at, one.does).0,
-            back: 0,
-            again: 0,
+            record: record.0,
             counter: self.counter_at(),
             size: one.size,
             bits: one.bits(),
-            time,
+            time: match filter.model_of_data() {
+                Some(_) => time,
+                None => record.lies_place(),
+            },
+            ..Literal::default()
         };
-        let lent = (address, Value::Lent);
-        self.asks(lent, literal, (filter, filter.vector_note), back);
+        match alone {
+            Some(_) => (literal, filter.vector_alone),
+            None => (literal, filter.vector_note),
+        }
     }
 
     /// Looks a reference up that was looked up with others, by this byte, if not all was known. (Flags are dead.)
@@ -161,19 +180,8 @@ impl Builder<'_, '_> {
         if last {
             self.cold.set_gs8(apart, 0);
         }
-        let literal = Literal {
-            record: Record::reference(noting.described, at, one.does).0,
-            counter: self.counter_at(),
-            size: one.size,
-            bits: one.bits(),
-            ..Literal::default()
-        };
-        self.asks(
-            (address, value),
-            literal,
-            (filter, filter.vector_note),
-            back,
-        );
+        let told = self.told(item, (at, 0), one, (noting, filter));
+        self.asks((address, value), told, filter, back);
     }
 
     /// Goes to `cold` unless it is known that what `address` leads to adds nothing; `other` is free where a model asks.
@@ -368,8 +376,8 @@ impl Builder<'_, '_> {
     pub(super) fn asks(
         &mut self,
         (register, value): (u8, Value),
-        literal: Literal,
-        (filter, vector): (&Filter, u32),
+        (literal, vector): (Literal, u32),
+        filter: &Filter,
         back: u64,
     ) {
         let slot = self.config.offsets.spill_2;
@@ -413,12 +421,8 @@ impl Builder<'_, '_> {
             counter: self.counter_at(),
             ..Literal::default()
         };
-        self.asks(
-            (pointer, Value::Own),
-            literal,
-            (filter, filter.vector_room),
-            back,
-        );
+        let told = (literal, filter.vector_room);
+        self.asks((pointer, Value::Own), told, filter, back);
         self.begin_words(pointer, record, noting);
         self.words = words.len() + 1;
         self.noted = 1;

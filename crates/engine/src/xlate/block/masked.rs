@@ -48,8 +48,8 @@ impl Builder<'_, '_> {
         };
         self.asks(
             (address, Value::Lent),
-            literal,
-            (filter, filter.vector_masked),
+            (literal, filter.vector_masked),
+            filter,
             back,
         );
     }

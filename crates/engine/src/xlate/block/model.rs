@@ -117,8 +117,8 @@ impl Builder<'_, '_> {
         };
         self.asks(
             (clock, Value::Lent),
-            literal,
-            (filter, recent.vector_code),
+            (literal, recent.vector_code),
+            filter,
             back,
         );
         for line in lines {
@@ -215,8 +215,8 @@ impl Builder<'_, '_> {
         let back = self.hot.here();
         self.asks(
             (pointer, Value::Spilled),
-            Literal::behind(words),
-            (filter, recent.vector_ring),
+            (Literal::behind(words), recent.vector_ring),
+            filter,
             back,
         );
     }

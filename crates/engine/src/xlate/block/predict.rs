@@ -51,7 +51,11 @@ impl Builder<'_, '_> {
         let lent = [0, 1].map(|slot| self.lent(slot));
         let own = [RCX, RDX, RBX, RSI, RDI].map(Some);
         let own = own.into_iter().filter(|register| !lent.contains(register));
-        let mut free = lent.into_iter().filter(Option::is_some).chain(own).flatten();
+        let mut free = lent
+            .into_iter()
+            .filter(Option::is_some)
+            .chain(own)
+            .flatten();
         let registers = [RCX, RDX, RBX].map(|usual| free.next().unwrap_or(usual));
         let spilled = [
             self.config.offsets.spill_2,
@@ -172,8 +176,8 @@ impl Builder<'_, '_> {
         }
         self.asks(
             (RCX, Value::Spilled),
-            Literal::behind(1),
-            (filter, recent.vector_ring),
+            (Literal::behind(1), recent.vector_ring),
+            filter,
             behind,
         );
     }
@@ -266,8 +270,8 @@ impl Builder<'_, '_> {
         cold.put(swap);
         self.asks(
             (pointer, Value::Spilled),
-            Literal::behind(2),
-            (filter, recent.vector_ring),
+            (Literal::behind(2), recent.vector_ring),
+            filter,
             behind,
         );
     }
