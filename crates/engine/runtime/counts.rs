@@ -3,6 +3,8 @@
 //! All threads of a memory share one log (a *space*, named by the slot of its first thread); each has its own counters
 //! in its own region. A forked child keeps the counters it was born with and goes on in a log of its own.
 
+mod corrections;
+
 use crate::block::Block;
 use crate::layout::{COUNTERS, Context, LOG, MAX_COUNTERS, option, state as slot_state};
 use crate::lock::{Guard, Mutex};
@@ -10,11 +12,12 @@ use crate::log::{self, Entry};
 use crate::slots::{self, slot};
 use crate::syscall_table as nr;
 use crate::table::Table;
-use crate::xlate::block::{self, Branch, Part};
+use crate::xlate::block::{self, Part};
 use crate::xlate::facts::{Counts, Event, Facts};
 use crate::xlate::known;
-use crate::{call_tree, check, functions, sys};
+use crate::{check, functions, sys};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+pub use corrections::{correct, counts_mispredicted, was_predicted};
 
 static BLOCKS: AtomicBool = AtomicBool::new(false);
 
@@ -64,7 +67,7 @@ static LOG_STATE: Mutex<Log> = Mutex::new(Log {
     segment: 0,
     used: 0,
     next: 0,
-    parts: [(u32::MAX, Part::of_branch(Branch::None), 0); 256],
+    parts: [(u32::MAX, Part::NONE, 0); 256],
     maps: [Table::new(), Table::new()],
     current: 0,
 });
@@ -242,81 +245,6 @@ fn add(context: &Context, counter: u32, value: u64) {
         };
         place.write_volatile(place.read_volatile().wrapping_add(value));
     }
-}
-
-/// Makes the count exact for a thread that left `block` after `done` instructions;
-/// `counted`: the whole block has been counted already.
-pub fn correct(context: &Context, block: &Block, done: u16, counted: bool) {
-    if context.probing != 0 {
-        return;
-    }
-    if !per_block() {
-        let correction = match counted {
-            true => i64::from(done) - i64::from(block.insns),
-            false => i64::from(block.pending) + i64::from(done),
-        };
-        context.count.fetch_add(correction as u64, Relaxed);
-        return;
-    }
-    if in_total() {
-        let missing = match counted {
-            true => i64::from(done) - i64::from(block.insns),
-            false => i64::from(done),
-        };
-        context.count.fetch_add(missing as u64, Relaxed);
-    }
-    if for_tree() {
-        call_tree::correct(context, block, done, counted, facts);
-    }
-    if counted {
-        add(context, block.counter, u64::MAX);
-    }
-    if done != 0 {
-        let beginning = Part {
-            from: 0,
-            to: done as u8,
-            add: true,
-            branch: Branch::None,
-        };
-        add(context, counter_of(block, beginning), 1);
-    }
-}
-
-/// Code counts how often branches are predicted wrongly (`Builder::mispredicted`).
-pub fn counts_mispredicted() -> bool {
-    per_block() && !for_tree()
-}
-
-/// Branch `done` of a block was not executed, and had been counted as predicted wrongly.
-pub fn was_predicted(context: &Context, block: &Block, done: u16) {
-    let branch = Branch::Mispredicted(done as u8);
-    add(
-        context,
-        counter_of(block, Part::of_branch(branch)),
-        u64::MAX,
-    );
-}
-
-/// The counter for a part of a block that no code counts.
-fn counter_of(block: &Block, part: Part) -> u32 {
-    let mut log = LOG_STATE.lock();
-    let at = (block.counter as usize)
-        .wrapping_mul(31)
-        .wrapping_add(usize::from(part.to))
-        & 255;
-    if let Some(&(of, known, number)) = log.parts.get(at)
-        && (of, known) == (block.counter, part)
-    {
-        return number;
-    }
-    let number = log.take();
-    let facts = found(&log, block);
-    let words = log::write_part(number, block.counter, part, &facts);
-    log.append(&words);
-    if let Some(place) = log.parts.get_mut(at) {
-        *place = (block.counter, part, number);
-    }
-    number
 }
 
 /// The facts of a block's instructions, while the log is not written.

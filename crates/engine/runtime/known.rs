@@ -2,6 +2,7 @@
 //! what is new: they enter it. Every register stays as it is. A signal that finds a thread here is stepped on to the end
 //! of the instruction.
 
+mod alone;
 mod routines;
 
 use crate::entry::address;
@@ -10,6 +11,7 @@ use crate::masked;
 use crate::slots;
 use crate::xlate::known::{AT, Filter, LIES_OTHER, Lies, Record, SHADOW, Shadow};
 use crate::xlate::references::{APART, CHUNK};
+use alone::{rt_alone, rt_alone_end};
 use core::mem::{offset_of, size_of};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
@@ -36,8 +38,11 @@ pub fn room() -> u64 {
 }
 
 /// Where the routines are.
-pub fn range() -> Range<u64> {
-    address(rt_unaligned)..address(rt_note_end)
+pub fn ranges() -> [Range<u64>; 2] {
+    [
+        address(rt_unaligned)..address(rt_note_end),
+        address(rt_alone)..address(rt_alone_end),
+    ]
 }
 
 /// Where the shadow of address 0 is; 0: there is none.
@@ -72,11 +77,11 @@ pub fn touches(start: u64, end: u64) -> bool {
 /// A thread's context.
 pub fn prepare(context: &mut Context) {
     let known = &mut context.noted.known;
-    known.vector_note = address(rt_note);
-    // (It asks for no shadow.)
+    known.vector_note = address(rt_unaligned);
+    // (It does not ask whether there is a shadow.)
     known.vector_alone = match BASE.load(Relaxed) {
         0 => known.vector_note,
-        _ => address(rt_unaligned),
+        _ => address(rt_alone),
     };
     known.vector_room = address(rt_room);
     known.vector_masked = vector_masked();

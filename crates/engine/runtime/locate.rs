@@ -1,5 +1,6 @@
 //! From where a signal found a thread to where its program is.
 
+use crate::block::Block;
 use crate::counts;
 use crate::engine::{self, Engine};
 use crate::entry::{self, address};
@@ -192,16 +193,9 @@ fn locate_in_block(context: &mut Context, frame: &mut Ucontext, rip: u64, fault:
             if known::on() && noted && context.probing == 0 {
                 let registers = (&frame.registers(), length != 0);
                 let unfinished = unfinished::cancel(context, &block, done, registers);
-                // (A prediction that was right is not in the ring, and not counted.)
                 if branched && predictor::on() {
-                    branched = match is_conditional(pages, pc) {
-                        true => predictor::take_back(context, pc),
-                        false => predictor::take_target_back(context, pc),
-                    };
-                    if branched && counts::counts_mispredicted() {
-                        counts::was_predicted(context, &block, done);
-                        branched = false;
-                    }
+                    let is_conditional = is_conditional(pages, pc);
+                    branched = prediction_back(context, &block, (done, pc), is_conditional);
                 }
                 if !unfinished {
                     let counts = u64::from(counted && !before);
@@ -253,6 +247,25 @@ fn take_flags_back(context: &Context, frame: &mut Ucontext) {
 const LAHF: u64 = 0xd5;
 /// Overflow.
 const OF: u64 = 1 << 11;
+
+/// The branch at `pc` was predicted, and not executed; whether that is in the ring: a prediction that was right is not, nor
+/// what is counted.
+fn prediction_back(
+    context: &mut Context,
+    block: &Block,
+    (done, pc): (u16, u64),
+    is_conditional: bool,
+) -> bool {
+    let was_wrong = match is_conditional {
+        true => predictor::take_back(context, pc),
+        false => predictor::take_target_back(context, pc),
+    };
+    if was_wrong && counts::counts_mispredicted() {
+        counts::was_predicted(context, block, done);
+        return false;
+    }
+    was_wrong
+}
 
 fn is_conditional(pages: &mut Pages, pc: u64) -> bool {
     let mut bytes = [0u8; 15];

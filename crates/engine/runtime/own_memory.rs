@@ -148,7 +148,7 @@ fn area_bases() -> impl Iterator<Item = u64> {
 pub fn in_code(address: u64) -> bool {
     area_bases().any(|base| address.wrapping_sub(base) < AREA)
         || call_routines::range().contains(&address)
-        || known::range().contains(&address)
+        || known::ranges().iter().any(|range| range.contains(&address))
         || recent::range().contains(&address)
         || masked::range().contains(&address)
 }

@@ -153,7 +153,7 @@ pub fn cancel(
     false
 }
 
-/// A reference that is not aligned was counted, and not entered (`rt_unaligned`): it is taken back.
+/// A reference that is not aligned was counted, and not entered (`rt_alone`): it is taken back.
 fn count_back(
     context: &Context,
     (insn, bytes): (&Insn, &[u8]),
@@ -180,13 +180,16 @@ fn count_back(
     if !is_ours(record) {
         return;
     }
-    let [home, _] = lies_of(context, record.lies().0);
-    // SAFETY: in the thread's own table.
-    let lies = unsafe { &mut *(home as *mut Lies) };
-    if lies.record == record.lies().0 {
-        let splits = address % 64 + u64::from(one.size) > 64;
-        lies.unaligned = lies.unaligned.wrapping_sub(1);
-        lies.line_splits = lies.line_splits.wrapping_sub(splits.into());
+    let record = record.lies().0;
+    for place in lies_of(context, record) {
+        // SAFETY: in the thread's own table.
+        let lies = unsafe { &mut *(place as *mut Lies) };
+        if lies.record == record {
+            let splits = address % 64 + u64::from(one.size) > 64;
+            lies.unaligned = lies.unaligned.wrapping_sub(1);
+            lies.line_splits = lies.line_splits.wrapping_sub(splits.into());
+            return;
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Branches are predicted by translated code (`option::PREDICTED`, with `option::RECENT`), so that only those that are
-//! predicted wrongly are noted.
+//! Branches are predicted by translated code (`option::PREDICTED`, with `option::RECENT`): it counts by branch how often
+//! that was wrong, or, with a tree of calls, notes it.
 //!
 //! The rules are Cachegrind's (Valgrind's manual, "Branch prediction"): conditional ones by 16,384 two-bit counters, chosen
 //! by the outcomes of the last seven branches and the seven low bits of the branch's address; indirect ones go where the

@@ -193,7 +193,12 @@ impl Sink for Gathered {
 }
 
 fn run(program: &Path, filtered: bool) -> Option<Gathered> {
+    run_with(program, &[], filtered)
+}
+
+fn run_with(program: &Path, arguments: &[&str], filtered: bool) -> Option<Gathered> {
     let mut command = Command::new(program);
+    command.args(arguments);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     same_references(&mut command);
     fixed_layout(&mut command);
@@ -366,4 +371,59 @@ int main(void) {
 fn looked_up_together() {
     same("filtered_together.c", TOGETHER, &["-O1"], true);
     same("filtered_together_2.c", TOGETHER, &["-O2", "-static"], true);
+}
+
+/// References of all sizes, aligned and not, in lines and pages and across them, in a loop that alarms interrupt if its argument
+/// is odd: the next one comes a millisecond after the last one was handled. It exits with 1 if there were more than three.
+const INTERRUPTED: &str = r#"
+#include <signal.h>
+#include <stdint.h>
+#include <sys/time.h>
+
+static volatile unsigned hits;
+static const struct itimerval next = {{0, 0}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+static void handler(int signal) {
+    long result = 38; /* setitimer */
+    hits++;
+    __asm__ volatile("syscall" : "+a"(result) : "D"(ITIMER_REAL), "S"(&next), "d"(0) : "rcx", "r11", "memory");
+}
+static const struct itimerval first[2] = {{{0, 0}, {1000000, 0}}, {{0, 0}, {0, 1000}}};
+__attribute__((aligned(4096))) static char room[16384];
+
+int main(int argc, char **argv) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &action, 0);
+    for (int at = 0; at < 16384; at += 8) *(volatile uint64_t *)(room + at) += 1;
+    setitimer(ITIMER_REAL, &first[argv[1][0] & 1], 0);
+    uint64_t seed = 1;
+    for (int i = 0; i < 300000; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        char *at = room + (seed >> 51);
+        __asm__ volatile("movzwl (%0), %%eax\n mov 1(%0), %%ecx\n mov 2(%0), %%rdx\n add %%rdx, 3(%0)\n movups 5(%0), %%xmm0\n"
+            "movups %%xmm0, 9(%0)\n mov %%eax, 40(%0)\n pushq 1(%0)\n popq 1(%0)\n cmpw $3, 63(%0)\n"
+            :: "r"(at) : "rax", "rcx", "rdx", "xmm0", "cc", "memory");
+    }
+    setitimer(ITIMER_REAL, &never, 0);
+    return hits > 3;
+}
+"#;
+
+#[test]
+fn what_is_not_aligned_is_counted_once() {
+    let arguments = ["-O1", "-static", "-mno-red-zone"];
+    let Some(program) = built("filtered_interrupted.c", INTERRUPTED, &arguments) else {
+        return;
+    };
+    let unaligned = |argument: &str| -> Option<BTreeMap<u64, [u64; 3]>> {
+        let all = run_with(&program, &[argument], true)?;
+        let counts = all.threads.values().flat_map(|facts| &facts.code);
+        let counts = counts.map(|(pc, counts)| (*pc, [counts[2], counts[3], counts[4]]));
+        Some(counts.filter(|(_, counts)| *counts != [0; 3]).collect())
+    };
+    let (Some(quiet), Some(interrupted)) = (unaligned("0"), unaligned("1")) else {
+        return;
+    };
+    assert_eq!(quiet, interrupted);
+    let sum = |at: usize| -> u64 { quiet.values().map(|counts| counts[at]).sum() };
+    assert!(sum(0) > 2_000_000 && sum(1) > 100_000 && sum(2) > 1_000);
 }

@@ -30,6 +30,8 @@ struct Told {
     wrong: u64,
     /// Those of indirect branches.
     went_wrong: u64,
+    /// Branches that were told one by one.
+    noted: u64,
     /// Of all that was executed.
     predictor: Predictor,
 }
@@ -98,8 +100,12 @@ impl Sink for Told {
                 Next::Branch(_, taken) => {
                     self.conditional += 1;
                     self.taken += u64::from(taken);
+                    self.noted += 1;
                 }
-                Next::Jump(..) => self.indirect += 1,
+                Next::Jump(..) => {
+                    self.indirect += 1;
+                    self.noted += 1;
+                }
                 Next::Fetch(_) | Next::MissedFetch(_) => self.lines += 1,
                 Next::Known(..) => self.known += 1,
                 Next::Node(_) => self.nodes += 1,
@@ -227,6 +233,9 @@ fn branches_are_all_told_and_references_to_other_lines() {
         let (told, _) = run_as(Some(predicted), calls, alone).unwrap();
         assert_eq!((told.conditional, told.lost), (all.wrong, 0));
         assert_eq!(told.indirect, all.went_wrong);
+        // A tree of calls has to know where it was.
+        let noted = if calls { all.wrong + all.went_wrong } else { 0 };
+        assert_eq!(told.noted, noted);
         assert_eq!((told.references, told.lines), (some.references, some.lines));
         if !alone {
             assert_eq!(told.counted_taken, all.taken);

@@ -154,9 +154,9 @@ pub struct Levels {
     pub instructions: bool,
     /// … and branches.
     pub branches: bool,
-    /// They are predicted as Cachegrind does (its manual, "Branch prediction"), by the engine: [`Next::Branch`] and
-    /// [`Next::Jump`] tell those of a thread that are predicted wrongly, [`Sink::taken`] how often each conditional one was
-    /// taken.
+    /// They are predicted as Cachegrind does (its manual, "Branch prediction"), by the engine: [`Sink::mispredicted`] tells
+    /// how often each one was predicted wrongly by a thread (with a tree of calls [`Next::Branch`] and [`Next::Jump`] tell
+    /// each time), [`Sink::taken`] how often a conditional one was taken.
     pub predicted: bool,
 }
 

@@ -30,6 +30,9 @@ pub struct Part {
 }
 
 impl Part {
+    /// One that says nothing.
+    pub const NONE: Self = Self::of_branch(Branch::None);
+
     /// One that has no instructions, and says this of a branch.
     pub const fn of_branch(branch: Branch) -> Self {
         Self {

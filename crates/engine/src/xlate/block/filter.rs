@@ -66,8 +66,9 @@ impl Builder<'_, '_> {
                     return self.note_masked(item, at, &one, &words, (noting, filter));
                 }
                 let here = self.hot.here();
+                // (Who is interrupted behind this finds a record to take back.)
                 self.begin_record(at, &words, noting, filter);
-                self.record(here, 0);
+                self.record(here, record::HEAD);
                 let here = self.hot.here();
                 self.note_words(item, noting, false);
                 self.record(here, record::HEAD);

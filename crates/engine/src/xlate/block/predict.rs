@@ -89,7 +89,7 @@ impl Builder<'_, '_> {
                 rex(hot, [0, 0, taken], true);
                 hot.put(&[0x0f, 0x90 | condition, 0xc0 | taken & 7]);
                 rex(hot, [taken, 0, taken], true);
-                hot.put(&[0x0f, 0xb6, 0xc0 | (taken & 7) * 9]);
+                hot.put(&[0x0f, 0xb6, 0xc0 | ((taken & 7) * 9)]);
                 // movzx counter, byte gs:[taken+counter*2+next]
                 hot.put(&[0x65]);
                 rex(hot, [counter, counter, taken], false);
@@ -313,7 +313,7 @@ fn store_byte(code: &mut Buffer<'_>, register: u8, place: u32) {
 /// `lea to, [to+other]`, of 32 bits or 64; `to` is none of RBP's and R13's.
 fn lea_sum(code: &mut Buffer<'_>, to: u8, other: u8, wide: bool) {
     if wide {
-        code.put(&[0x48 | (to >> 3) * 5 | (other >> 3) << 1]);
+        code.put(&[0x48 | ((to >> 3) * 5) | (other >> 3) << 1]);
     } else {
         rex(code, [to, other, to], false);
     }

@@ -1,0 +1,108 @@
+//! What translated code goes through with a reference that is not known, of an instruction that has no other
+//! (`xlate::known::alone`).
+
+use crate::layout::Context;
+use crate::xlate::known::{AT, EACH, LIES_OTHER, Lies, Literal, Record};
+use core::arch::global_asm;
+use core::mem::offset_of;
+
+unsafe extern "C" {
+    pub(super) fn rt_alone();
+    pub(super) fn rt_alone_end();
+}
+
+global_asm!(
+    ".pushsection .text",
+    // Many are not aligned: where the shadow says all of them, and they lie in one page, they are counted only, and nothing
+    // is kept to take that back (`unfinished`). What has no place yet gets one behind `rt_note_kept`.
+    ".globl rt_alone",
+    "rt_alone:",
+    "mov gs:[{spill}+8], rbx",
+    "mov gs:[{spill}+16], rcx",
+    "mov gs:[{spill}+24], rdx",
+    "mov gs:[{spill}+40], rdi",
+    "mov rbx, gs:[{literal}]",
+    "mov rcx, gs:[{address}]",
+    "movzx edx, byte ptr [rbx+{size}]",
+    "lea edi, [rdx-1]",
+    "test edi, ecx",
+    "jz 15f",
+    "mov rdi, rcx",
+    "shr rdi, 47",
+    "jnz 15f",
+    "mov edi, ecx",
+    "and edi, 4095",
+    "add edi, edx",
+    "cmp edi, 4096",
+    "ja 15f",
+    // The shadow of as many eights as it has: bits of others are shifted out. (64 bytes have nine.)
+    "mov edi, ecx",
+    "and edi, 7",
+    "lea edi, [rdi+rdx+7]",
+    "and edi, -8",
+    "cmp edi, 64",
+    "ja 15f",
+    "shr rcx, 3",
+    "add rcx, gs:[{shadow}]",
+    "mov rdx, [rcx]",
+    "mov ecx, edi",
+    "neg ecx",
+    "not rdx",
+    "shl rdx, cl",
+    "movzx edi, byte ptr [rbx+{bits}]",
+    "movabs rcx, {each}",
+    "imul rdi, rcx",
+    "test rdx, rdi",
+    "jnz 15f",
+    "mov rdx, [rbx+{record}]",
+    "movabs rdi, {lies}",
+    "or rdx, rdi",
+    "movzx edi, word ptr [rbx+{place}]",
+    "shl edi, 5",
+    "cmp gs:[rdi+{table}], rdx",
+    "je 14f",
+    "xor edi, {other}",
+    "cmp gs:[rdi+{table}], rdx",
+    "jne 15f",
+    "14:",
+    // (`unfinished` takes this back.)
+    "add qword ptr gs:[rdi+{unaligned}], 1",
+    "mov edx, gs:[{address}]",
+    "movzx ecx, byte ptr [rbx+{size}]",
+    "and edx, 63",
+    "add edx, ecx",
+    "cmp edx, 65",
+    "cmc",
+    "adc qword ptr gs:[rdi+{line_splits}], 0",
+    "movsxd rcx, dword ptr [rbx+{back}]",
+    "add rcx, rbx",
+    "mov gs:[{resume}], rcx",
+    "mov rbx, gs:[{spill}+8]",
+    "mov rcx, gs:[{spill}+16]",
+    "mov rdx, gs:[{spill}+24]",
+    "mov rdi, gs:[{spill}+40]",
+    "jmp qword ptr gs:[{resume}]",
+    "15: mov gs:[{spill}], rax",
+    "mov gs:[{spill}+32], rsi",
+    "jmp rt_note_kept",
+    ".globl rt_alone_end",
+    "rt_alone_end:",
+    ".popsection",
+    // (The first word is translated code's.)
+    spill = const offset_of!(Context, noted.known.spill) + 8,
+    literal = const offset_of!(Context, noted.known.literal),
+    address = const offset_of!(Context, noted.known.address),
+    shadow = const offset_of!(Context, noted.known.shadow),
+    resume = const offset_of!(Context, noted.known.resume),
+    record = const offset_of!(Literal, record),
+    back = const offset_of!(Literal, back),
+    size = const offset_of!(Literal, size),
+    bits = const offset_of!(Literal, bits),
+    place = const offset_of!(Literal, time),
+    each = const EACH,
+    lies = const Record(0).lies().0,
+    other = const LIES_OTHER * size_of::<Lies>() as u64,
+    unaligned = const AT + offset_of!(Lies, unaligned) as u64,
+    line_splits = const AT + offset_of!(Lies, line_splits) as u64,
+    table = const AT,
+);
