@@ -1,11 +1,12 @@
 //! What is left out of the ring because it adds nothing adds nothing: the same lines, splits, executions and taken
 //! branches as where every reference is noted.
 
+use super::recent::ALARMS;
 use super::support::{built, fixed_layout, launch, same_references};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use truecount_engine::virt::Options;
 use truecount_engine::virt::references::{
@@ -193,10 +194,10 @@ impl Sink for Gathered {
 }
 
 fn run(program: &Path, filtered: bool) -> Option<Gathered> {
-    run_with(program, &[], filtered)
+    run_with(program, &[], filtered).map(|(all, _)| all)
 }
 
-fn run_with(program: &Path, arguments: &[&str], filtered: bool) -> Option<Gathered> {
+fn run_with(program: &Path, arguments: &[&str], filtered: bool) -> Option<(Gathered, ExitStatus)> {
     let mut command = Command::new(program);
     command.args(arguments);
     command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -206,7 +207,7 @@ fn run_with(program: &Path, arguments: &[&str], filtered: bool) -> Option<Gather
     let sink: Arc<Mutex<dyn Sink>> = all.clone();
     let references = References::new(sink).filtered(filtered.then_some(Asked::ALL));
     let options = Options::default().references(Some(references));
-    launch(&mut command, &options)?
+    let outcome = launch(&mut command, &options)?
         .wait()
         .expect("it ends well");
     let mut all = std::mem::take(&mut *all.lock().unwrap());
@@ -214,7 +215,7 @@ fn run_with(program: &Path, arguments: &[&str], filtered: bool) -> Option<Gather
     for facts in all.threads.values_mut() {
         facts.code.retain(|_, counts| *counts != [0; 5]);
     }
-    Some(all)
+    Some((all, outcome.status))
 }
 
 /// `shadow`: there are addresses for it.
@@ -373,28 +374,13 @@ fn looked_up_together() {
     same("filtered_together_2.c", TOGETHER, &["-O2", "-static"], true);
 }
 
-/// References of all sizes, aligned and not, in lines and pages and across them, in a loop that alarms interrupt if its argument
-/// is odd: the next one comes a millisecond after the last one was handled. It exits with 1 if there were more than three.
-const INTERRUPTED: &str = r#"
-#include <signal.h>
-#include <stdint.h>
-#include <sys/time.h>
-
-static volatile unsigned hits;
-static const struct itimerval next = {{0, 0}, {0, 1000}}, never = {{0, 0}, {0, 0}};
-static void handler(int signal) {
-    long result = 38; /* setitimer */
-    hits++;
-    __asm__ volatile("syscall" : "+a"(result) : "D"(ITIMER_REAL), "S"(&next), "d"(0) : "rcx", "r11", "memory");
-}
-static const struct itimerval first[2] = {{{0, 0}, {1000000, 0}}, {{0, 0}, {0, 1000}}};
+/// References of all sizes, aligned and not, in lines and pages and across them, in a loop.
+const UNALIGNED: &str = r#"
 __attribute__((aligned(4096))) static char room[16384];
 
 int main(int argc, char **argv) {
-    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
-    sigaction(SIGALRM, &action, 0);
     for (int at = 0; at < 16384; at += 8) *(volatile uint64_t *)(room + at) += 1;
-    setitimer(ITIMER_REAL, &first[argv[1][0] & 1], 0);
+    begin(argv);
     uint64_t seed = 1;
     for (int i = 0; i < 300000; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -403,24 +389,25 @@ int main(int argc, char **argv) {
             "movups %%xmm0, 9(%0)\n mov %%eax, 40(%0)\n pushq 1(%0)\n popq 1(%0)\n cmpw $3, 63(%0)\n"
             :: "r"(at) : "rax", "rcx", "rdx", "xmm0", "cc", "memory");
     }
-    setitimer(ITIMER_REAL, &never, 0);
-    return hits > 3;
+    return end();
 }
 "#;
 
 #[test]
 fn what_is_not_aligned_is_counted_once() {
     let arguments = ["-O1", "-static", "-mno-red-zone"];
-    let Some(program) = built("filtered_interrupted.c", INTERRUPTED, &arguments) else {
+    let source = [ALARMS, UNALIGNED].concat();
+    let Some(program) = built("filtered_unaligned.c", &source, &arguments) else {
         return;
     };
-    let unaligned = |argument: &str| -> Option<BTreeMap<u64, [u64; 3]>> {
-        let all = run_with(&program, &[argument], true)?;
+    let unaligned = |argument: &str, code: i32| -> Option<BTreeMap<u64, [u64; 3]>> {
+        let (all, status) = run_with(&program, &[argument], true)?;
+        assert_eq!(status.code(), Some(code), "how often alarms came");
         let counts = all.threads.values().flat_map(|facts| &facts.code);
         let counts = counts.map(|(pc, counts)| (*pc, [counts[2], counts[3], counts[4]]));
         Some(counts.filter(|(_, counts)| *counts != [0; 3]).collect())
     };
-    let (Some(quiet), Some(interrupted)) = (unaligned("0"), unaligned("1")) else {
+    let (Some(quiet), Some(interrupted)) = (unaligned("0", 0), unaligned("1", 1)) else {
         return;
     };
     assert_eq!(quiet, interrupted);

@@ -245,30 +245,41 @@ fn branches_are_all_told_and_references_to_other_lines() {
     assert!(all.wrong > 100 && all.wrong < all.conditional / 2);
 }
 
-/// Conditional branches of all sorts and indirect ones in a loop that alarms interrupt, if its argument is odd: the next one
-/// comes a millisecond after the last one was handled (so a machine that is busy does not starve it). The handler has no
-/// branches but its return. It exits with 1 if that was called more than three times.
-const ALARMS: &str = r#"
+/// Between `begin` and `end` alarms come, if a program's argument is odd: the next one a millisecond after the last one was
+/// handled (so a machine that is busy does not starve it). The handler has no branches but its return. `end` is 1 if that was
+/// called more than three times.
+pub(super) const ALARMS: &str = r#"
 #include <signal.h>
 #include <stdint.h>
 #include <sys/time.h>
 
 static volatile unsigned hits;
 static const struct itimerval next = {{0, 0}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+static const struct itimerval first[2] = {{{0, 0}, {1000000, 0}}, {{0, 0}, {0, 1000}}};
 static void handler(int signal) {
     long result = 38; /* setitimer */
     hits++;
     __asm__ volatile("syscall" : "+a"(result) : "D"(ITIMER_REAL), "S"(&next), "d"(0) : "rcx", "r11", "memory");
 }
-static uint64_t one(uint64_t x) { return x + 3; }
-static uint64_t two(uint64_t x) { return x ^ 5; }
-static uint64_t (*volatile const functions[2])(uint64_t) = {one, two};
-static const struct itimerval first[2] = {{{0, 0}, {1000000, 0}}, {{0, 0}, {0, 1000}}};
-
-int main(int argc, char **argv) {
+static void begin(char **argv) {
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, 0);
     setitimer(ITIMER_REAL, &first[argv[1][0] & 1], 0);
+}
+static int end(void) {
+    setitimer(ITIMER_REAL, &never, 0);
+    return hits > 3;
+}
+"#;
+
+/// Conditional branches of all sorts and indirect ones in a loop.
+const BRANCHES: &str = r#"
+static uint64_t one(uint64_t x) { return x + 3; }
+static uint64_t two(uint64_t x) { return x ^ 5; }
+static uint64_t (*volatile const functions[2])(uint64_t) = {one, two};
+
+int main(int argc, char **argv) {
+    begin(argv);
     uint64_t seed = 1, sum = 0;
     for (int i = 0; i < 300000; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -279,14 +290,17 @@ int main(int argc, char **argv) {
         uint64_t count = 1 + (seed >> 45 & 3);
         __asm__ volatile("1: nop; loop 1b; jrcxz 2f; nop; 2:" : "+c"(count));
     }
-    setitimer(ITIMER_REAL, &never, 0);
-    return hits > 3;
+    return end();
 }
 "#;
 
 #[test]
 fn what_a_signal_interrupts_is_told_once() {
-    let Some(program) = built("alarms.c", ALARMS, &["-O1", "-static"]) else {
+    let Some(program) = built(
+        "alarms.c",
+        &[ALARMS, BRANCHES].concat(),
+        &["-O1", "-static"],
+    ) else {
         return;
     };
     let levels = |predicted| Levels {
