@@ -11,6 +11,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod borders;
 pub mod data;
 pub mod plt;
 
@@ -22,6 +23,8 @@ use object::elf::{self, CompressionHeader64, FileHeader64, ProgramHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _};
 use object::read::{ReadCache, ReadRef};
 use object::{LittleEndian, elf::PT_LOAD};
+
+pub use borders::borders;
 
 type Header = FileHeader64<LittleEndian>;
 type ProgramHeader = ProgramHeader64<LittleEndian>;

@@ -59,6 +59,11 @@ impl Elf {
         Some((section.address, self.bytes().get(section.range.clone())?))
     }
 
+    /// Names of its sections.
+    pub(crate) fn sections(&self) -> impl Iterator<Item = &str> {
+        self.parsed.sections.iter().map(|one| one.name.as_str())
+    }
+
     /// A section's contents, inflated where they are compressed.
     #[must_use]
     pub fn contents(&self, name: &str) -> Option<Cow<'_, [u8]>> {

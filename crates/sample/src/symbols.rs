@@ -3,14 +3,17 @@
 //! A file is looked for as it was recorded, below another root (`--symfs`), or where the caller says
 //! (`--binary`); one with another build id than the recording's is not used.
 
-use std::cell::{OnceCell, RefCell};
+mod found;
+
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use blazesym::symbolize::source::{self, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use truecount_elf::plt::Stub;
+pub use found::FoundFile;
 
 use crate::elf::Elf;
 use crate::error::Error;
@@ -57,7 +60,7 @@ pub struct Symbols {
     settled: bool,
     /// Files whose debug information cannot be read.
     damaged: FxHashSet<PathBuf>,
-    files: FxHashMap<MappedFile, Result<FoundFile, String>>,
+    files: FxHashMap<MappedFile, Result<Rc<FoundFile>, String>>,
     cache: FxHashMap<(PathBuf, u64), Location>,
     /// Names as their language has them, by those of the file: many places are in one function.
     demangled: RefCell<FxHashMap<String, String>>,
@@ -68,43 +71,6 @@ impl std::fmt::Debug for Symbols {
         f.debug_struct("Symbols")
             .field("search", &self.search)
             .finish_non_exhaustive()
-    }
-}
-
-/// A mapped file that is there.
-#[derive(Debug)]
-pub struct FoundFile {
-    /// Where.
-    pub path: PathBuf,
-    /// Its contents.
-    pub elf: Elf,
-    /// The stubs of its procedure linkage tables, which no symbol names; looked for when they are asked for.
-    stubs: OnceCell<Vec<Stub>>,
-}
-
-impl FoundFile {
-    fn new(path: PathBuf, elf: Elf) -> Self {
-        let stubs = OnceCell::new();
-        Self { path, elf, stubs }
-    }
-
-    /// The stub at an offset.
-    fn stub(&self, offset: u64) -> Option<Location> {
-        let address = self.elf.address_of(offset)?;
-        let found = || truecount_elf::plt::stubs(self.elf.bytes());
-        let stubs = self.stubs.get_or_init(found);
-        let after = stubs.partition_point(|stub| stub.range.start <= address);
-        let stub = stubs.get(after.checked_sub(1)?)?;
-        stub.range.contains(&address).then(|| Location {
-            frames: vec![frame(stub.name.clone(), None)],
-            offset: address - stub.range.start,
-        })
-    }
-
-    /// Whether it tells which functions are inlined.
-    #[must_use]
-    pub fn has_debug_info(&self) -> bool {
-        self.elf.section(".debug_info").is_some()
     }
 }
 
@@ -183,12 +149,12 @@ impl Symbols {
     ///
     /// # Errors
     /// One line with the reason: not there, not ELF, another build id.
-    pub fn find(&mut self, mapped: &MappedFile) -> Result<&FoundFile, &str> {
+    pub fn find(&mut self, mapped: &MappedFile) -> Result<&Rc<FoundFile>, &str> {
         if !self.files.contains_key(mapped) {
             let found = self
                 .search
                 .find(mapped, self.placed.as_ref() == Some(mapped));
-            self.files.insert(mapped.clone(), found);
+            self.files.insert(mapped.clone(), found.map(Rc::new));
         }
         match self.files.get(mapped) {
             Some(Ok(found)) => Ok(found),
@@ -199,42 +165,41 @@ impl Symbols {
 
     /// The names of an offset in a mapped file; empty when nothing is known.
     pub fn locate(&mut self, mapped: &MappedFile, offset: u64) -> Location {
-        let Ok(found) = self.find(mapped) else {
+        let Ok(found) = self.find(mapped).map(Rc::clone) else {
             return Location::default();
         };
-        if let Some(stub) = found.stub(offset) {
-            return stub;
+        if let Some(known) = found.names(offset) {
+            return known;
         }
         let key = (found.path.clone(), offset);
         if let Some(known) = self.cache.get(&key) {
             return known.clone();
         }
-        let location = self.look_up(&key.0, offset);
+        let location = self.look_up(&found, offset);
         self.cache.insert(key, location.clone());
         location
     }
 
     /// As [`Symbols::locate`], for callers that keep the answer themselves: it is not kept here.
     pub fn locate_once(&mut self, mapped: &MappedFile, offset: u64) -> Location {
-        let path = match self.find(mapped) {
-            Ok(found) => match found.stub(offset) {
-                Some(stub) => return stub,
-                None => found.path.clone(),
-            },
-            Err(_) => return Location::default(),
+        let Ok(found) = self.find(mapped).map(Rc::clone) else {
+            return Location::default();
         };
-        self.look_up(&path, offset)
+        let known = found.names(offset);
+        known.unwrap_or_else(|| self.look_up(&found, offset))
     }
 
     /// Where a file's debug information is damaged so that reading it panics, what its symbol table says.
-    fn look_up(&mut self, path: &Path, offset: u64) -> Location {
+    fn look_up(&mut self, file: &FoundFile, offset: u64) -> Location {
+        let path = file.path.as_path();
         for debug in [true, false] {
-            if debug && self.damaged.contains(path) {
+            if debug && (file.has_symbols_alone() || self.damaged.contains(path)) {
                 continue;
             }
             if let Some(found) =
                 guarded(|| look_up(&self.symbolizer, path, offset, debug, &self.demangled))
             {
+                file.learn(offset, &found);
                 return found;
             }
             self.damaged.insert(path.to_owned());

@@ -377,7 +377,7 @@ impl StackUnwinder {
             let sections = self
                 .sections
                 .entry(file)
-                .or_insert_with(|| symbols.find(mapped).ok().map(Sections::of));
+                .or_insert_with(|| symbols.find(mapped).ok().map(|file| Sections::of(file)));
             let Some(sections) = sections else { continue };
             if let Some(bias) = sections.bias(&range, pgoff) {
                 modules.push(sections.module(mapped.path.clone(), range, bias));

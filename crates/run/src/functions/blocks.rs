@@ -55,6 +55,8 @@ struct Module {
     kept: usize,
     /// It tells which functions are inlined: names may change from one instruction to the next.
     inlines: bool,
+    /// The file as it is there, if it is.
+    found: Option<Rc<FoundFile>>,
 }
 
 /// A name's number in [`Names::texts`], and where the symbol begins in its file: two addresses with the same are in one
@@ -170,6 +172,7 @@ impl Names {
                 file: None,
                 kept: 0,
                 inlines: false,
+                found: None,
             }
         } else {
             // Another file may be there by now: its symbols would be wrong ones.
@@ -183,7 +186,8 @@ impl Names {
             let found = file.as_ref().and_then(|file| self.symbols.find(file).ok());
             Module {
                 kept,
-                inlines: found.is_some_and(FoundFile::has_debug_info),
+                inlines: found.is_some_and(|found| found.has_debug_info()),
+                found: found.map(Rc::clone),
                 file,
                 path,
             }

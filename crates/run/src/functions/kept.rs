@@ -7,17 +7,15 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustc_hash::FxHashMap;
 use truecount_engine::virt::Cache;
-use truecount_sample::elf::Elf;
 use truecount_sample::spaces::MappedFile;
-use truecount_sample::symbols::{Frame, Location, Symbols};
+use truecount_sample::symbols::{FoundFile, Frame, Location, Symbols};
 
 /// Places of a file that are kept: those of a large compiler are more.
 const MOST_PLACES: usize = 1 << 18;
@@ -134,8 +132,10 @@ impl KeptNames {
         }
         let kept = match &self.cache {
             Some(cache) => {
+                // (What symbols alone tell is found as fast again.)
                 let found = symbols.find(file).ok();
-                let key = found.and_then(|found| identity(&found.path, &found.elf));
+                let found = found.filter(|found| !found.has_symbols_alone());
+                let key = found.and_then(|found| identity(found));
                 Kept::open(cache, key)
             }
             None => Kept::default(),
@@ -143,6 +143,11 @@ impl KeptNames {
         self.files.push(kept);
         self.numbers.insert(file.clone(), self.files.len() - 1);
         self.files.len() - 1
+    }
+
+    /// Whether what is found in the file with this number is kept for other runs.
+    pub(crate) fn keeps(&self, number: usize) -> bool {
+        self.files.get(number).is_some_and(|kept| kept.key.is_some())
     }
 
     /// The names of an offset in a mapped file, as [`Symbols::locate_once`] has them.
@@ -387,36 +392,9 @@ fn number_of(bytes: &[u8]) -> u64 {
     number
 }
 
-/// Where separate debug information of a file is looked for: by its build id, and by the name that it has of it.
-fn separate(path: &Path, elf: &Elf) -> Vec<PathBuf> {
-    let debug = Path::new("/usr/lib/debug");
-    let mut package = path.as_os_str().to_owned();
-    package.push(".dwp");
-    let mut places = vec![PathBuf::from(package)];
-    if let [first, rest @ ..] = elf.build_id()
-        && !rest.is_empty()
-    {
-        let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-        places.push(debug.join(format!(".build-id/{first:02x}/{rest}.debug")));
-    }
-    let link = elf.section(".gnu_debuglink").map_or(&[][..], |(_, b)| b);
-    let name = link.split(|byte| *byte == 0).next().unwrap_or(&[]);
-    if let (Some(directory), false) = (path.parent(), name.is_empty()) {
-        let name = OsStr::from_bytes(name);
-        let real = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
-        for directory in [directory, &real] {
-            let below = directory.strip_prefix("/").unwrap_or(directory);
-            places.push(directory.join(name));
-            places.push(directory.join(".debug").join(name));
-            places.push(debug.join(below).join(name));
-            places.push(Path::new("/lib/debug").join(below).join(name));
-        }
-    }
-    places
-}
-
 /// What a file is, and its debug information: whatever is another one has another identity. `None`: that is not known.
-fn identity(path: &Path, elf: &Elf) -> Option<Vec<u8>> {
+fn identity(file: &FoundFile) -> Option<Vec<u8>> {
+    let (path, elf) = (&file.path, &file.elf);
     let mut all = Vec::new();
     let of = |path: &Path, changed: bool| {
         let file = std::fs::metadata(path).ok()?;
@@ -435,7 +413,7 @@ fn identity(path: &Path, elf: &Elf) -> Option<Vec<u8>> {
     all.extend(elf.build_id());
     all.extend(what.iter().flat_map(|n| n.to_le_bytes()));
     all.extend(when.iter().flat_map(|n| n.to_le_bytes()));
-    for path in separate(path, elf) {
+    for path in file.separate_debug_info() {
         if let Some((what, when)) = of(&path, true) {
             all.extend(path.as_os_str().as_bytes());
             all.extend(what.iter().flat_map(|n| n.to_le_bytes()));

@@ -113,6 +113,8 @@ pub(super) struct Numbers {
     own_files: FxHashMap<usize, usize>,
     /// Places by their frames as they are kept, for each module …
     by_frames: Vec<Vec<Option<Place>>>,
+    /// … by the stretches of code that have the same names …
+    by_stretch: Vec<Vec<Option<Place>>>,
     /// … and by their offsets, where frames are not kept.
     places: FxHashMap<(usize, u64), Place>,
     /// Whether places are told apart by what is inlined there.
@@ -207,13 +209,19 @@ impl Numbers {
             return self.without_line(function);
         };
         let kept = known.kept;
+        // (What is kept for other runs is kept by place.)
+        let file = known.found.as_ref().filter(|_| !names.kept.keeps(kept));
+        let stretch = file.and_then(|file| file.stretch(offset));
         let chain = match known.file {
-            Some(_) => names.kept.chain(kept, offset),
-            None => None,
+            Some(_) if stretch.is_none() => names.kept.chain(kept, offset),
+            _ => None,
         };
-        let place = match chain {
-            Some(chain) => self.by_frames(module, chain).and_then(|at| at.clone()),
-            None => self.places.get(&(module, offset)).cloned(),
+        let place = match (stretch, chain) {
+            (Some(at), _) => numbered(&mut self.by_stretch, module, at).and_then(|at| at.clone()),
+            (None, Some(Chain(at))) => {
+                numbered(&mut self.by_frames, module, at).and_then(|at| at.clone())
+            }
+            (None, None) => self.places.get(&(module, offset)).cloned(),
         };
         if let Some(place) = place {
             return place;
@@ -242,30 +250,22 @@ impl Numbers {
             line: inner.and_then(|frame| frame.line).unwrap_or(0),
             chain: self.chain(&location.frames),
         };
-        match names.kept.chain(kept, offset) {
-            Some(chain) => {
-                if let Some(at) = self.by_frames(module, chain) {
-                    *at = Some(place.clone());
-                }
-            }
-            None => {
+        let chain = match stretch {
+            Some(_) => None,
+            None => names.kept.chain(kept, offset),
+        };
+        let known = match (stretch, chain) {
+            (Some(at), _) => numbered(&mut self.by_stretch, module, at),
+            (None, Some(Chain(at))) => numbered(&mut self.by_frames, module, at),
+            (None, None) => {
                 self.places.insert((module, offset), place.clone());
+                None
             }
+        };
+        if let Some(known) = known {
+            *known = Some(place.clone());
         }
         place
-    }
-
-    /// Where the place that has these frames is kept, in a module.
-    fn by_frames(&mut self, module: usize, chain: Chain) -> Option<&mut Option<Place>> {
-        if self.by_frames.len() <= module {
-            self.by_frames.resize_with(module + 1, Vec::new);
-        }
-        let all = self.by_frames.get_mut(module)?;
-        let at = chain.0 as usize;
-        if all.len() <= at {
-            all.resize(at + 1, None);
-        }
-        all.get_mut(at)
     }
 
     pub(super) fn own_file(&mut self, function: usize) -> usize {
@@ -287,6 +287,23 @@ impl Numbers {
     pub(super) fn name(&self, function: usize) -> &str {
         self.functions.get(function).map_or("", |known| &known.name)
     }
+}
+
+/// Where the place with this number is kept, in a module.
+fn numbered(
+    all: &mut Vec<Vec<Option<Place>>>,
+    module: usize,
+    at: u32,
+) -> Option<&mut Option<Place>> {
+    if all.len() <= module {
+        all.resize_with(module + 1, Vec::new);
+    }
+    let all = all.get_mut(module)?;
+    let at = at as usize;
+    if all.len() <= at {
+        all.resize(at + 1, None);
+    }
+    all.get_mut(at)
 }
 
 /// Where an instruction is in its file.
