@@ -246,7 +246,7 @@ impl Cache {
         let mut cold = code(section.cold, 0x4000);
         let mut config = self.config(number, once);
         config.literal = literal;
-        let side = self
+        let mut side = self
             .side_of(exit)
             .filter(|side| reaches(side.branch + 4, hot.here()));
         let miss = via.map_or(0, |via| self.miss(section.hot, via.number()));
@@ -261,8 +261,10 @@ impl Cache {
         }
         let front = hot.here();
         if let Some(side) = side {
-            let added = take_over(&mut config, side.added, once);
-            block::count_keeping(&mut hot, &OFFSETS, added, side.live);
+            let mut way = side.way;
+            way.added = take_over(&mut config, way.added, once);
+            let filter = config.noting.and_then(|noting| noting.filter);
+            way.emit(&mut hot, &OFFSETS, filter.as_ref());
         }
         let mut built = block::build(&mut reader, &config, pc, first_exit, &mut hot, &mut cold);
         let compared = !once && pages.is_compared(pc, u64::from(built.guest_len));
@@ -271,7 +273,7 @@ impl Cache {
             config.limit = limit;
             config.pending = 0;
             (hot, cold) = (code(section.hot, 0x4000), code(section.cold, 0x4000));
-            entry = None;
+            (entry, side) = (None, None);
             let mut reader = Reader {
                 live: &mut self.live,
                 pages,

@@ -2,7 +2,8 @@
 
 use crate::block::{NONE, Near};
 use crate::calls::EVENTS;
-use crate::xlate::block::{Added, Side};
+use crate::xlate::block::{Added, Side, Way};
+use crate::xlate::known::LENT;
 
 /// An entry of a block for indirect branches of one sort.
 #[derive(Clone, Copy)]
@@ -51,8 +52,10 @@ pub struct Exit {
     branch: Near,
     /// … where that is …
     cold: Near,
-    /// … what it adds …
+    /// … what that adds …
     added: Added,
+    /// … which registers come back …
+    lent: [u8; LENT],
     /// … and the flags alive there.
     live: u8,
     /// That branch leads straight to a copy of the correction in front of the target.
@@ -78,6 +81,7 @@ impl Exit {
             clock: 0,
             events: [0; EVENTS],
         },
+        lent: [0; LENT],
         live: 0,
         direct: false,
         to: NONE,
@@ -93,7 +97,7 @@ impl Exit {
         };
         if let Some(side) = side {
             (exit.branch, exit.cold) = (Near::new(patch, side.branch), Near::new(patch, side.cold));
-            (exit.added, exit.live) = (side.added, side.live);
+            (exit.lent, exit.added, exit.live) = (side.way.lent, side.way.added, side.way.live);
         }
         exit
     }
@@ -108,8 +112,11 @@ impl Exit {
         (self.branch != Near::NONE).then(|| Side {
             branch: self.branch.from(self.patch),
             cold: self.cold.from(self.patch),
-            added: self.added,
-            live: self.live,
+            way: Way {
+                lent: self.lent,
+                added: self.added,
+                live: self.live,
+            },
         })
     }
 

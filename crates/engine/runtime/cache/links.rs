@@ -10,6 +10,7 @@ use crate::slots;
 use crate::xlate::block::Side;
 use crate::xlate::emit::reaches;
 use crate::xlate::entry::{EntryCode, NUMBER, Via, Ways, emit_entry};
+use crate::xlate::known::LENT;
 
 impl Cache {
     /// Links an exit to a block, if a displacement reaches.
@@ -30,7 +31,8 @@ impl Cache {
         }
         if let Some(side) = side
             && pending != 0
-            && pending == i32::from(side.added.value)
+            && pending == i32::from(side.way.added.value)
+            && side.way.lent == [0; LENT]
             && reaches(side.branch + 4, body)
         {
             self.link_directly(exit, block, body);

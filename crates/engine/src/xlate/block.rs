@@ -40,7 +40,8 @@ use together::Together;
 pub use turn::FUEL;
 use uses::Uses;
 
-pub use count::{Added, Branch, Part, count_keeping};
+pub use count::{Added, Branch, Part};
+pub use exits::Way;
 
 use super::decode::{DecodeError, Kind, MAX_LEN, decode, flag};
 use super::emit::Buffer;
@@ -85,18 +86,16 @@ pub struct Exit {
     pub side: Option<Side>,
 }
 
-/// The hot part of an exit that corrects the count: a block translated for it
-/// can have the correction in front and be branched to directly.
+/// The hot part of an exit that does something on its way: a block translated for it
+/// can have that in front and be branched to directly.
 #[derive(Clone, Copy, Debug)]
 pub struct Side {
     /// Address of the branch's displacement.
     pub branch: u64,
-    /// Where it leads: the cold correction.
+    /// Where it leads: the cold code that does it.
     pub cold: u64,
-    /// The correction.
-    pub added: Added,
-    /// Flags alive there.
-    pub live: u8,
+    /// What.
+    pub way: Way,
 }
 
 /// What ends a block, for the runtime.

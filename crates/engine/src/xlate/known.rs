@@ -319,6 +319,11 @@ impl Filter {
         self.recent.as_ref().filter(|recent| recent.data)
     }
 
+    /// What the register that is lent in this slot has.
+    pub fn slot(&self, number: usize) -> u32 {
+        self.lent + 8 * number as u32
+    }
+
     /// Something is looked up in front of references.
     pub fn looks_up(&self) -> bool {
         self.state != Shadow::Unasked || self.model_of_data().is_some()

@@ -3,6 +3,32 @@
 
 use super::count::{Added, count_keeping};
 use super::{Builder, Exit, Item, Side, Source};
+use crate::xlate::emit::Buffer;
+use crate::xlate::entry::Offsets;
+use crate::xlate::known::{Filter, LENT};
+
+/// What an exit in the middle of a block does on its way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Way {
+    /// Registers that come back, by the slot that each was lent in: one more than its number; 0: none …
+    pub lent: [u8; LENT],
+    /// … the correction of the count …
+    pub added: Added,
+    /// … and the flags alive there.
+    pub live: u8,
+}
+
+impl Way {
+    /// Writes it.
+    pub fn emit(self, code: &mut Buffer<'_>, offsets: &Offsets, filter: Option<&Filter>) {
+        for (slot, register) in (0..).zip(self.lent) {
+            if let (Some(filter), Some(register)) = (filter, register.checked_sub(1)) {
+                code.load_gs(filter.slot(slot), register);
+            }
+        }
+        count_keeping(code, offsets, self.added, self.live);
+    }
+}
 
 impl Builder<'_, '_> {
     /// A conditional branch in the middle of the block, from `here` on: where it is taken the block is left.
@@ -17,7 +43,14 @@ impl Builder<'_, '_> {
         let stub = self.cold.here();
         let added = self.early(at + 1, counted);
         self.is_taken(at);
-        count_keeping(self.cold, &self.config.offsets, added, live);
+        let lent = |slot| self.lent(slot).map_or(0, |register| register + 1);
+        let way = Way {
+            lent: core::array::from_fn(lent),
+            added,
+            live,
+        };
+        let filter = self.filtering();
+        way.emit(self.cold, &self.config.offsets, filter.as_ref());
         self.note_left(at + 1);
         let leaves = self.leaves(source, item);
         if leaves {
@@ -35,8 +68,7 @@ impl Builder<'_, '_> {
             let side = Side {
                 branch: self.hot.jcc(item.insn.opcode, stub),
                 cold: stub,
-                added,
-                live,
+                way,
             };
             // What the exit notes is in the stub only.
             let all = self

@@ -1,8 +1,8 @@
 //! Registers that are lent to code which looks references up.
 //!
-//! What a register had goes to a slot of the thread's, and comes back in front of the first instruction that needs it, or of
-//! one that may leave the block; an instruction that overwrites it makes that needless. In between any number of references
-//! are looked up. Who finds the thread there learns from the block's records what is in the slots (`record::LENT`).
+//! What a register had goes to a slot of the thread's, and comes back in front of the first instruction that needs it, or at
+//! the block's end; an instruction that overwrites it makes that needless. A conditional branch that leaves the block
+//! brings it back on its way. In between any number of references are looked up. Who finds the thread there learns from the block's records what is in the slots (`record::LENT`).
 //!
 //! In the same way flags go to RAX, and RAX to its spill slot (`record::FLAGS`).
 
@@ -40,7 +40,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn filtering(&self) -> Option<Filter> {
+    pub(super) fn filtering(&self) -> Option<Filter> {
         self.config.noting.and_then(|noting| noting.filter)
     }
 
@@ -65,7 +65,7 @@ impl Builder<'_, '_> {
                 None => {
                     let register = self.longest(at, words, flags);
                     let here = self.hot.here();
-                    self.hot.store_gs(filter.lent + 8 * slot as u32, register);
+                    self.hot.store_gs(filter.slot(slot), register);
                     let guest = record::LENT | record::slot(slot) | register;
                     self.record(here, guest);
                     if let Some(place) = self.lent.get_mut(slot) {
@@ -165,6 +165,8 @@ impl Builder<'_, '_> {
         let uses = self.uses.get(at).copied().unwrap_or_default();
         let needs = match item.insn.kind {
             Kind::Plain => (uses.reads | uses.writes) & !uses.sets,
+            // Where it is taken they come back on its way.
+            Kind::Jcc if at + 1 < self.count => 0,
             _ => u16::MAX,
         };
         for slot in 0..LENT {
@@ -212,7 +214,7 @@ impl Builder<'_, '_> {
             return;
         };
         let here = self.hot.here();
-        self.hot.load_gs(filter.lent + 8 * slot as u32, register);
+        self.hot.load_gs(filter.slot(slot), register);
         self.is_back(slot, here);
     }
 
