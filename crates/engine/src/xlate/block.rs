@@ -24,6 +24,7 @@ pub mod record;
 mod references;
 mod request;
 mod source;
+mod tail;
 mod terminate;
 mod together;
 mod turn;
@@ -36,6 +37,7 @@ use item::{Item, surely_invalid};
 pub use operand::{Operand, far_register, implied_base, is_absolute};
 pub use request::{Request, meaning};
 pub use source::Source;
+use tail::Tail;
 use together::Together;
 pub use turn::FUEL;
 use uses::Uses;
@@ -239,6 +241,7 @@ pub fn build<'b>(
         noted: 0,
         live: [flag::ALL; MAX_INSNS],
         together: Together::NONE,
+        tail: None,
         uses: [Uses::ALL; MAX_INSNS],
         lent: [None; LENT],
         flags_lent: false,
@@ -272,6 +275,7 @@ struct Builder<'a, 'b> {
     /// Flags that are alive in front of each instruction.
     live: [u8; MAX_INSNS],
     together: Together,
+    tail: Option<Tail>,
     /// Registers of each instruction, where some are lent …
     uses: [Uses; MAX_INSNS],
     /// … and those that are, by slot.
@@ -407,6 +411,7 @@ impl Builder<'_, '_> {
         let point = self.place_count(source, next);
         self.find_uses();
         self.find_together();
+        self.tail = self.filtering().and_then(|filter| self.find_tail(&filter));
         self.note_head(start);
         let mut counted = false;
         for at in 0..self.count {
@@ -450,7 +455,10 @@ impl Builder<'_, '_> {
             self.pause(&item);
             self.use_vectors(&item);
             let here = match mark {
-                0 => self.noted(&item, at),
+                0 => {
+                    self.look_at_tail(&item, at, counted);
+                    self.noted(&item, at)
+                }
                 _ => here,
             };
             match item.insn.kind {

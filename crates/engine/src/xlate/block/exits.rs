@@ -41,14 +41,11 @@ impl Builder<'_, '_> {
     ) {
         let live = source.live_flags(item.target());
         let stub = self.cold.here();
-        let added = self.early(at + 1, counted);
-        self.is_taken(at);
-        let lent = |slot| self.lent(slot).map_or(0, |register| register + 1);
         let way = Way {
-            lent: core::array::from_fn(lent),
-            added,
-            live,
+            added: self.early(at + 1, counted),
+            ..self.way(live)
         };
+        self.is_taken(at);
         let filter = self.filtering();
         way.emit(self.cold, &self.config.offsets, filter.as_ref());
         self.note_left(at + 1);
@@ -60,11 +57,6 @@ impl Builder<'_, '_> {
         if unlinked_jump == stub {
             self.exit_jcc(item.insn.opcode, item.target());
         } else {
-            self.cold.align_patch(1);
-            let jump = self.cold.here();
-            let unlinked = jump + 5;
-            let patch = self.cold.jmp(unlinked);
-            let unlinked = self.stub();
             let side = Side {
                 branch: self.hot.jcc(item.insn.opcode, stub),
                 cold: stub,
@@ -77,9 +69,28 @@ impl Builder<'_, '_> {
                 .is_some_and(|noting| noting.filter.is_none());
             let noted = leaves || all;
             let side = Some(side).filter(|_| !noted);
-            self.exit(item.target(), patch, unlinked, side);
+            self.cold_exit(item.target(), side);
         }
         self.record(here, item.insn.len);
+    }
+
+    /// What an exit does that adds nothing, with what is lent now.
+    pub(super) fn way(&self, live: u8) -> Way {
+        let lent = |slot| self.lent(slot).map_or(0, |register| register + 1);
+        Way {
+            lent: core::array::from_fn(lent),
+            live,
+            ..Way::default()
+        }
+    }
+
+    /// In cold code, behind what an exit to `target` does on its way.
+    pub(super) fn cold_exit(&mut self, target: u64, side: Option<Side>) {
+        self.cold.align_patch(1);
+        let unlinked = self.cold.here() + 5;
+        let patch = self.cold.jmp(unlinked);
+        let stub = self.stub();
+        self.exit(target, patch, stub, side);
     }
 
     /// A stub for an exit to `target`, whose displacement is at `patch`.
@@ -113,12 +124,8 @@ impl Builder<'_, '_> {
     pub(super) fn exit_jcc_counting(&mut self, condition: u8, target: u64, added: Added, live: u8) {
         let cold = self.cold.here();
         count_keeping(self.cold, &self.config.offsets, added, live);
-        self.cold.align_patch(1);
-        let unlinked = self.cold.here() + 5;
-        let patch = self.cold.jmp(unlinked);
-        let stub = self.stub();
         self.hot.jcc(condition, cold);
-        self.exit(target, patch, stub, None);
+        self.cold_exit(target, None);
     }
 
     pub(super) fn exit_jcc(&mut self, condition: u8, target: u64) {

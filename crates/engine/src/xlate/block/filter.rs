@@ -45,6 +45,7 @@ impl Builder<'_, '_> {
             // Blocks and their counters say it all.
             Some(_) if !filter.looks_up() => {}
             None if !filter.notes_words() => {}
+            Some(_) if self.is_of_tail(at) => {}
             Some(references) => {
                 for (number, one) in references.iter().flatten().enumerate() {
                     let time = (recent::AT * at + 2 * number) as u16;

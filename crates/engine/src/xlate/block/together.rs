@@ -234,6 +234,27 @@ impl Group {
         }
     }
 
+    /// Of so many eights behind each other, from there on from the stack pointer; `None`: there are too many.
+    pub(super) fn of_stack(low: i32, eights: usize, each: u8) -> Option<Self> {
+        let mut bits = [0; EIGHTS as usize];
+        bits.get_mut(..eights)?.fill(each);
+        Some(Self {
+            base: Base {
+                base: RSP,
+                index: None,
+            },
+            versions: [0; 2],
+            low,
+            from: low,
+            align: 8,
+            bits,
+            many: eights as u8,
+            first: 0,
+            last: 0,
+            byte: 0,
+        })
+    }
+
     /// With one more, if that fits: all are aligned where the lowest is.
     fn joined(&self, one: &Reference) -> Option<Self> {
         if self.base != one.base {
@@ -356,7 +377,7 @@ fn displacement(item: &Item, size: u8) -> Option<i32> {
 }
 
 /// How far an instruction moves the stack pointer, where it is known.
-fn moves_stack(insn: &Insn, code: &[u8]) -> Option<i32> {
+pub(super) fn moves_stack(insn: &Insn, code: &[u8]) -> Option<i32> {
     if insn.space != 0 || insn.has(prefix::OPSIZE | prefix::ADDRSIZE) {
         return None;
     }
