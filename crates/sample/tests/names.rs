@@ -1,5 +1,6 @@
 //! Names by stretches of code are those that every place by itself has.
 #![cfg(feature = "symbols")]
+#![allow(clippy::unwrap_used)] // helpers of tests
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -218,6 +218,11 @@ fn run_with(program: &Path, arguments: &[&str], filtered: bool) -> Option<(Gathe
     Some((all, outcome.status))
 }
 
+/// How a program ends.
+pub(super) fn ends(program: &Path, arguments: &[&str], filtered: bool) -> Option<ExitStatus> {
+    run_with(program, arguments, filtered).map(|(_, status)| status)
+}
+
 /// `shadow`: there are addresses for it.
 pub(super) fn same(name: &str, source: &str, arguments: &[&str], shadow: bool) {
     same_and(name, source, arguments, shadow);

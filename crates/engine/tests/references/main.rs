@@ -11,6 +11,7 @@ mod recent;
 mod state;
 #[path = "../support/mod.rs"]
 mod support;
+mod tails;
 mod tracer;
 
 use std::collections::BTreeMap;

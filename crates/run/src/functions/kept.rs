@@ -147,7 +147,9 @@ impl KeptNames {
 
     /// Whether what is found in the file with this number is kept for other runs.
     pub(crate) fn keeps(&self, number: usize) -> bool {
-        self.files.get(number).is_some_and(|kept| kept.key.is_some())
+        self.files
+            .get(number)
+            .is_some_and(|kept| kept.key.is_some())
     }
 
     /// The names of an offset in a mapped file, as [`Symbols::locate_once`] has them.

@@ -146,7 +146,15 @@ mod tests {
             places.set(image, pc, place(function));
         }
         let at = |places: &mut Places, image, pc| places.at(image, pc).unwrap().function;
-        let asked = [(1, 10), (1, 20), (2, 10), (1, 24), (1, 10), (1, 11), (3, 10)];
+        let asked = [
+            (1, 10),
+            (1, 20),
+            (2, 10),
+            (1, 24),
+            (1, 10),
+            (1, 11),
+            (3, 10),
+        ];
         let found = asked.map(|(image, pc)| at(&mut places, image, pc));
         assert_eq!(found, [1, 3, 2, 3, 1, 9, 9]);
         // What is said later counts, too.
