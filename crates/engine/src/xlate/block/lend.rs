@@ -2,7 +2,8 @@
 //!
 //! What a register had goes to a slot of the thread's, and comes back in front of the first instruction that needs it, or at
 //! the block's end; an instruction that overwrites it makes that needless. A conditional branch that leaves the block
-//! brings it back on its way. In between any number of references are looked up. Who finds the thread there learns from the block's records what is in the slots (`record::LENT`).
+//! brings it back on its way. In between any number of references are looked up. Who finds the thread there learns from the
+//! block's records what is in the slots (`record::LENT`).
 //!
 //! In the same way flags go to RAX, and RAX to its spill slot (`record::FLAGS`).
 
