@@ -131,6 +131,51 @@ fn every_place_has_the_names_that_it_has_by_itself() {
     assert_eq!(plain.0, debug.0);
 }
 
+/// Runs a tool of the compiler's; a skip where it fails.
+fn has(tool: &str, arguments: &[&Path]) -> bool {
+    truecount_testing::compiler(Command::new(tool).args(arguments).output())
+}
+
+#[test]
+fn debug_information_is_found_from_a_link_to_the_file() {
+    let directory = truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("separate");
+    std::fs::create_dir_all(directory.join("links")).unwrap();
+    let Some(path) = library(&directory, "separate.so", &["-g"]) else {
+        return;
+    };
+    let debug = directory.join("separate.debug");
+    let flag = |text: &'static str| Path::new(text);
+    let link = format!("--add-gnu-debuglink={}", debug.display());
+    let made = has("objcopy", &[flag("--only-keep-debug"), &path, &debug])
+        && has("objcopy", &[flag("--strip-debug"), &path])
+        && has("objcopy", &[Path::new(&link), &path]);
+    if !made {
+        return;
+    }
+    let symbolic = directory.join("links/separate.so");
+    let _ = std::fs::remove_file(&symbolic);
+    std::os::unix::fs::symlink(&path, &symbolic).unwrap();
+    let lines = |path: &Path| {
+        let file = MappedFile {
+            path: path.display().to_string(),
+            build_id: Vec::new(),
+        };
+        let mut symbols = Symbols::new(SearchPath::default());
+        let found = symbols.find(&file).unwrap();
+        let (at, code) = found.elf.section(".text").unwrap();
+        let offset = (0..).find(|offset| found.elf.address_of(*offset) == Some(at));
+        let offsets = (offset.unwrap()..).take(code.len());
+        let names = offsets.map(|offset| symbols.locate_once(&file, offset));
+        let lines = names.filter_map(|names| names.frames.last()?.line);
+        lines.collect::<Vec<_>>()
+    };
+    let all = lines(&path);
+    assert!(!all.is_empty());
+    assert_eq!(lines(&symbolic), all);
+    std::fs::remove_file(&debug).unwrap();
+    assert_eq!(lines(&path), []);
+}
+
 #[test]
 fn debug_information_beside_a_file_is_its_own() {
     let directory = truecount_testing::scratch(env!("CARGO_TARGET_TMPDIR")).join("beside");

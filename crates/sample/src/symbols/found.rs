@@ -102,14 +102,20 @@ impl FoundFile {
         let link = self.elf.section(".gnu_debuglink");
         let link = link.map_or(&[][..], |(_, bytes)| bytes);
         let name = link.split(|byte| *byte == 0).next().unwrap_or(&[]);
-        if let (Some(directory), false) = (path.parent(), name.is_empty()) {
-            let name = OsStr::from_bytes(name);
-            let real = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
-            places.extend(roots.map(|root| root.join(name)));
-            for directory in [directory, &real] {
-                let below = directory.strip_prefix("/").unwrap_or(directory);
-                places.push(directory.join(name));
-                places.push(directory.join(".debug").join(name));
+        if name.is_empty() {
+            return places;
+        }
+        let name = OsStr::from_bytes(name);
+        places.extend(roots.map(|root| root.join(name)));
+        // (The file may be a link to another directory's, and so may the directory.)
+        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let (file, directory) = (real(path), path.parent().unwrap_or(path));
+        let directories = [Some(directory), Some(&real(directory)), file.parent()];
+        for directory in directories.into_iter().flatten() {
+            places.push(directory.join(name));
+            places.push(directory.join(".debug").join(name));
+            let below = directory.strip_prefix("/").unwrap_or(directory);
+            for below in below.ancestors() {
                 places.extend(roots.map(|root| root.join(below).join(name)));
             }
         }
