@@ -57,12 +57,16 @@ fn library(directory: &Path, name: &str, options: &[&str]) -> Option<PathBuf> {
     truecount_testing::compiler(cc.output()).then_some(to)
 }
 
-/// Names of every place in the code, and how far each is from its symbol: by us, and by blazesym, asked for each.
-fn compared(symbols: &mut Symbols, path: &Path) -> usize {
-    let file = MappedFile {
+fn mapped(path: &Path) -> MappedFile {
+    MappedFile {
         path: path.display().to_string(),
         build_id: Vec::new(),
-    };
+    }
+}
+
+/// Names of every place in the code, and how far each is from its symbol: by us, and by blazesym, asked for each.
+fn compared(symbols: &mut Symbols, path: &Path) -> usize {
+    let file = mapped(path);
     let found = symbols.find(&file).unwrap();
     let bytes = found.elf.bytes().len() as u64;
     let stubs = found
@@ -113,10 +117,7 @@ fn every_place_has_the_names_that_it_has_by_itself() {
     let [plain, stripped, debug] = all.map(|path| {
         let mut symbols = Symbols::new(SearchPath::default());
         let named = compared(&mut symbols, &path);
-        let file = MappedFile {
-            path: path.display().to_string(),
-            build_id: Vec::new(),
-        };
+        let file = mapped(&path);
         let alone = symbols.find(&file).unwrap().has_symbols_alone();
         (named, alone)
     });
@@ -156,10 +157,7 @@ fn debug_information_is_found_from_a_link_to_the_file() {
     let _ = std::fs::remove_file(&symbolic);
     std::os::unix::fs::symlink(&path, &symbolic).unwrap();
     let lines = |path: &Path| {
-        let file = MappedFile {
-            path: path.display().to_string(),
-            build_id: Vec::new(),
-        };
+        let file = mapped(path);
         let mut symbols = Symbols::new(SearchPath::default());
         let found = symbols.find(&file).unwrap();
         let (at, code) = found.elf.section(".text").unwrap();
@@ -183,10 +181,7 @@ fn debug_information_beside_a_file_is_its_own() {
     let Some(path) = library(&directory, "beside.so", &[]) else {
         return;
     };
-    let file = MappedFile {
-        path: path.display().to_string(),
-        build_id: Vec::new(),
-    };
+    let file = mapped(&path);
     let alone = || {
         let mut symbols = Symbols::new(SearchPath::default());
         symbols.find(&file).unwrap().has_symbols_alone()

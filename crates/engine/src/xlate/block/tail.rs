@@ -5,7 +5,7 @@
 //! that instruction, which begins another one, where each is looked up by itself.
 
 use super::exits::Way;
-use super::together::{Group, moves_stack};
+use super::together::{Group, RSP, moves_stack};
 use super::{Builder, Item, record};
 use crate::xlate::decode::{Kind, prefix};
 use crate::xlate::known::{Filter, Shadow, did};
@@ -13,7 +13,6 @@ use crate::xlate::references::Words;
 
 /// How far in front of it flags are looked for that are dead.
 const FAR: usize = 16;
-const RSP: u8 = 4;
 
 /// A block's end.
 #[derive(Clone, Copy)]
@@ -40,12 +39,8 @@ impl Builder<'_, '_> {
             return None;
         }
         let pops = |item: &Item| {
-            let insn = &item.insn;
-            let register = insn.opcode & 7 | (insn.rex & 1) << 3;
-            insn.space == 0
-                && matches!(insn.opcode, 0x58..=0x5f)
-                && register != RSP
-                && !insn.has(prefix::OPSIZE)
+            let moves = moves_stack(&item.insn, item.code());
+            matches!(item.insn.opcode, 0x58..=0x5f) && moves == Some(8)
         };
         let before = (0..last).rev();
         let popped = before.take_while(|&at| self.item(at).as_ref().is_some_and(pops));

@@ -16,7 +16,7 @@ const FOUND: usize = 24;
 /// Eights of bytes that a group may have.
 const EIGHTS: i32 = 8;
 
-const RSP: u8 = 4;
+pub(super) const RSP: u8 = 4;
 const RBP: u8 = 5;
 
 /// What an address is made of, beside a displacement.
