@@ -176,7 +176,7 @@ fn put_aside(context: &mut Context, range: Range<u64>, tell: Tell, mark: Mark) {
     if start >= end {
         return;
     }
-    let base = known::base();
+    let (base, shared) = (known::base(), known::is_shared());
     let mut telling = Telling::default();
     let mut line = start & !63;
     while line < end {
@@ -217,6 +217,10 @@ fn put_aside(context: &mut Context, range: Range<u64>, tell: Tell, mark: Mark) {
                 | stack << did::WAS_STACK.trailing_zeros()
                 | if block { EACH << 7 & inside } else { 0 };
             if new == old {
+                break (loaded, stored, inside);
+            }
+            if !shared {
+                word.store(new, Release);
                 break (loaded, stored, inside);
             }
             match word.compare_exchange_weak(old, new, AcqRel, Acquire) {

@@ -94,6 +94,11 @@ fn take_over(config: &mut Config, added: Added, once: bool) -> Added {
     }
 }
 
+/// Most bytes of a block's code …
+const MOST_HOT: usize = 0x4000;
+/// … and of its cold code, and what is behind that: less than a section has left (`sections::ROOM`).
+const MOST_COLD: usize = 0x7000;
+
 /// Copies a block's bytes behind its cold code, to compare.
 fn put_copy(cold: &mut Buffer<'_>, pc: u64, len: u64) -> u64 {
     let copy = cold.here();
@@ -242,8 +247,8 @@ impl Cache {
         if self.entries.room() == 0 && self.free_entry == NONE {
             self.full(pc);
         }
-        let mut hot = code(section.hot, 0x4000);
-        let mut cold = code(section.cold, 0x4000);
+        let mut hot = code(section.hot, MOST_HOT);
+        let mut cold = code(section.cold, MOST_COLD);
         let mut config = self.config(number, once);
         config.literal = literal;
         let mut side = self
@@ -272,7 +277,7 @@ impl Cache {
         if let Some(limit) = limit {
             config.limit = limit;
             config.pending = 0;
-            (hot, cold) = (code(section.hot, 0x4000), code(section.cold, 0x4000));
+            (hot, cold) = (code(section.hot, MOST_HOT), code(section.cold, MOST_COLD));
             (entry, side) = (None, None);
             let mut reader = Reader {
                 live: &mut self.live,

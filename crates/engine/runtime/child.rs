@@ -5,7 +5,7 @@ use crate::layout::Context;
 use crate::thread_context::prepare;
 use crate::{
     blocks_of_heap, cache_file, call_tree, collect, counts, dispatch, engine, filtered, functions,
-    memory_locks, references, schedule, shadow, signal_calls, slots, write_execute,
+    known, memory_locks, references, schedule, shadow, signal_calls, slots, write_execute,
 };
 
 /// First code of a child that came back from `clone`: see `rt_clone`.
@@ -25,6 +25,7 @@ extern "C" fn rt_child(context: *mut Context) {
         counts::forked(slot);
         collect::forked();
         references::forked();
+        known::forked();
         shadow::forked();
         blocks_of_heap::forked();
         cache_file::forked(slot);

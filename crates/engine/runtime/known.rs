@@ -52,6 +52,24 @@ static PAGES: AtomicU64 = AtomicU64::new(0);
 /// Bytes behind the shadow that can be read.
 pub const MORE: u64 = 0x1000;
 
+/// Not 0: other threads may enter something in this memory's shadow.
+pub(super) static SHARED: AtomicU8 = AtomicU8::new(0);
+
+/// Another thread is about to be made (or a process that shares this memory, and does not suspend who makes it).
+pub fn shares() {
+    SHARED.store(1, Release);
+}
+
+/// In a forked child: its only thread has the memory to itself.
+pub fn forked() {
+    SHARED.store(0, Release);
+}
+
+/// Whether other threads may enter something in the shadow.
+pub fn is_shared() -> bool {
+    SHARED.load(Acquire) != 0
+}
+
 /// Where the shadow of address 0 is; 0: there is none.
 pub fn base() -> u64 {
     BASE.load(Relaxed)

@@ -7,8 +7,8 @@ use crate::program_memory;
 use crate::slots::{self, STACK};
 use crate::syscall_table as nr;
 use crate::{
-    action, call_tree, collect, counts, engine, entry, filtered, functions, outside, perf, pids,
-    schedule, sys,
+    action, call_tree, collect, counts, engine, entry, filtered, functions, known, outside, perf,
+    pids, schedule, sys,
 };
 use core::mem::size_of;
 use core::sync::atomic::Ordering::*;
@@ -238,6 +238,9 @@ pub fn clone(context: &mut Context, number: u64, a: [u64; 6]) -> i64 {
     if call.shares_memory() {
         // From now on nothing that it may come to is given away (`Cache::is_alone`).
         engine::lock().cache.begins(child, false);
+        if !call.has(CLONE_VFORK) {
+            known::shares();
+        }
     }
     let result = call.make(child);
     drop(held);

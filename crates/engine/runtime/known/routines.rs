@@ -1,5 +1,6 @@
 //! What translated code goes through with references that are not known.
 
+use super::SHARED;
 use crate::entry::kind;
 use crate::layout::{Context, RING};
 use crate::xlate::known::{AT, EACH, LIES_BITS, LIES_OTHER, Literal, Made, PAGE_BITS, Record};
@@ -361,7 +362,10 @@ global_asm!(
     "and dl, al",
     "cmp dl, al",
     "je 8f",
-    "lock or [rsi], al",
+    // (What locks waits for all stores before it.)
+    "cmp byte ptr [rip+{shared}], 0",
+    "jne 5f",
+    "or [rsi], al",
     "8: inc rsi",
     "dec edi",
     "jnz 7b",
@@ -373,6 +377,8 @@ global_asm!(
     "mov gs:[{resume}], rax",
     "rt_give",
     "jmp qword ptr gs:[{resume}]",
+    "5: lock or [rsi], al",
+    "jmp 8b",
     "12: mov rax, gs:[{pages}]",
     "shr rdi, {page}",
     "bt qword ptr [rax], rdi",
@@ -424,6 +430,7 @@ global_asm!(
     literal = const offset_of!(Context, noted.known.literal),
     address = const offset_of!(Context, noted.known.address),
     shadow = const offset_of!(Context, noted.known.shadow),
+    shared = sym SHARED,
     pages = const offset_of!(Context, noted.known.pages),
     seen = const offset_of!(Context, noted.known.seen),
     since = const offset_of!(Context, noted.known.since),

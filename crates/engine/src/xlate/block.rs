@@ -28,6 +28,7 @@ mod tail;
 mod terminate;
 mod together;
 mod turn;
+mod unaligned;
 mod uses;
 mod xsave;
 

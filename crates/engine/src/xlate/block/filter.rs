@@ -113,7 +113,7 @@ impl Builder<'_, '_> {
         self.record(here, record::HEAD);
         self.cold_address(item, one, (address, other), (flags, filter));
         let told = self.told(item, (at, time), one, (noting, filter));
-        self.asks((address, Value::Lent), told, filter, back);
+        self.counts_or_asks((item, one), (address, Value::Lent), told, filter, back);
     }
 
     /// What is said of a reference, and to which routine.
@@ -183,7 +183,7 @@ impl Builder<'_, '_> {
             self.cold.set_gs8(apart, 0);
         }
         let told = self.told(item, (at, 0), one, (noting, filter));
-        self.asks((address, value), told, filter, back);
+        self.counts_or_asks((item, one), (address, value), told, filter, back);
     }
 
     /// Goes to `cold` unless it is known that what `address` leads to adds nothing; `other` is free where a model asks.
@@ -229,29 +229,17 @@ impl Builder<'_, '_> {
         self.jumps_to(cold);
     }
 
-    /// The place in the shadow of an address, in its register.
-    pub(super) fn point_at_shadow(&mut self, address: u8, filter: &Filter) {
-        let (high, low) = (address >> 3, address & 7);
-        // shr address, 3; add address, gs:[shadow]
-        self.hot.put(&[0x48 | high, 0xc1, 0xe8 | low, 3]);
-        self.hot
-            .put(&[0x65, 0x48 | high << 2, 0x03, 0x04 | low << 3, 0x25]);
-        self.hot.put(&filter.shadow.to_le_bytes());
-    }
-
     /// Goes to `cold` unless the byte of the shadow at `address` has one of these bits.
     pub(super) fn ask_byte(&mut self, address: u8, bits: u8, cold: u64) {
-        // test byte [address], bits; jz cold
-        self.hot.rex(0, address);
-        self.hot.put(&[0xf6, address & 7, bits, 0x0f, 0x84]);
+        test_byte(self.hot, address, bits);
+        // jz cold
+        self.hot.put(&[0x0f, 0x84]);
         self.jumps_to(cold);
     }
 
     /// `test register32, bits; jnz cold`.
     pub(super) fn ask_bits(&mut self, register: u8, bits: u32, cold: u64) {
-        self.hot.rex(0, register);
-        self.hot.put(&[0xf7, 0xc0 | register & 7]);
-        self.hot.put(&bits.to_le_bytes());
+        test_bits(self.hot, register, bits);
         self.hot.put(&[0x0f, 0x85]);
         self.jumps_to(cold);
     }
@@ -302,14 +290,14 @@ impl Builder<'_, '_> {
 
     /// Goes to `cold` unless the shadow of what `address` leads to says all that there is to say.
     fn ask_shadow(&mut self, one: &Simple, address: u8, filter: &Filter, cold: u64) {
-        self.point_at_shadow(address, filter);
+        point_at_shadow(self.hot, address, filter);
         let bits = one.bits();
         if one.size <= 8 && one.does != Does::Modify {
             return self.ask_byte(address, bits, cold);
         }
         let bytes = u32::from(one.size / 8).max(1);
         let each = (0..bytes.min(4)).fold(0, |all, at| all | u32::from(bits) << (8 * at));
-        self.load_shadow(address, bytes);
+        load_shadow(self.hot, address, bytes);
         self.ask_bits(address, each, cold);
         if bytes > 4 {
             self.ask_upper_bits(address, each, cold);
@@ -318,35 +306,8 @@ impl Builder<'_, '_> {
 
     /// [`ask_bits`](Self::ask_bits) of the upper half of a register, which is spoilt.
     pub(super) fn ask_upper_bits(&mut self, register: u8, bits: u32, cold: u64) {
-        // shr register, 32
-        self.hot
-            .put(&[0x48 | register >> 3, 0xc1, 0xe8 | register & 7, 32]);
+        upper_half(self.hot, register);
         self.ask_bits(register, bits, cold);
-    }
-
-    /// What is not in so many bytes of the shadow, where `address` leads, in its place.
-    pub(super) fn load_shadow(&mut self, address: u8, bytes: u32) {
-        let hot = &mut *self.hot;
-        let form = (address & 7) * 9;
-        let rex = |wide: u8| wide | ((address >> 3) * 5);
-        match bytes {
-            // movzx address32, byte [address]
-            1 => {
-                hot.rex(address, address);
-                hot.put(&[0x0f, 0xb6, form]);
-            }
-            // movzx address32, word [address]
-            2 => {
-                hot.rex(address, address);
-                hot.put(&[0x0f, 0xb7, form]);
-            }
-            // mov address32, [address]
-            3 | 4 => hot.put(&[rex(0x40), 0x8b, form]),
-            // mov address, [address]
-            _ => hot.put(&[rex(0x48), 0x8b, form]),
-        }
-        // not address
-        hot.put(&[0x48 | address >> 3, 0xf7, 0xd0 | address & 7]);
     }
 
     pub(super) fn counter_at(&self) -> u32 {
@@ -435,6 +396,57 @@ impl Builder<'_, '_> {
         self.hot.put(&noting.position.to_le_bytes());
         self.hot.load_gs(self.config.offsets.spill_2, pointer);
     }
+}
+
+/// The place in the shadow of an address, in its register.
+pub(super) fn point_at_shadow(code: &mut Buffer<'_>, address: u8, filter: &Filter) {
+    let (high, low) = (address >> 3, address & 7);
+    // shr address, 3; add address, gs:[shadow]
+    code.put(&[0x48 | high, 0xc1, 0xe8 | low, 3]);
+    code.put(&[0x65, 0x48 | high << 2, 0x03, 0x04 | low << 3, 0x25]);
+    code.put(&filter.shadow.to_le_bytes());
+}
+
+/// `test byte [address], bits`.
+pub(super) fn test_byte(code: &mut Buffer<'_>, address: u8, bits: u8) {
+    code.rex(0, address);
+    code.put(&[0xf6, address & 7, bits]);
+}
+
+/// `test register32, bits`.
+pub(super) fn test_bits(code: &mut Buffer<'_>, register: u8, bits: u32) {
+    code.rex(0, register);
+    code.put(&[0xf7, 0xc0 | register & 7]);
+    code.put(&bits.to_le_bytes());
+}
+
+/// `shr register, 32`.
+pub(super) fn upper_half(code: &mut Buffer<'_>, register: u8) {
+    code.put(&[0x48 | register >> 3, 0xc1, 0xe8 | register & 7, 32]);
+}
+
+/// What is not in so many bytes of the shadow, where `address` leads, in its place.
+pub(super) fn load_shadow(code: &mut Buffer<'_>, address: u8, bytes: u32) {
+    let form = (address & 7) * 9;
+    let rex = |wide: u8| wide | ((address >> 3) * 5);
+    match bytes {
+        // movzx address32, byte [address]
+        1 => {
+            code.rex(address, address);
+            code.put(&[0x0f, 0xb6, form]);
+        }
+        // movzx address32, word [address]
+        2 => {
+            code.rex(address, address);
+            code.put(&[0x0f, 0xb7, form]);
+        }
+        // mov address32, [address]
+        3 | 4 => code.put(&[rex(0x40), 0x8b, form]),
+        // mov address, [address]
+        _ => code.put(&[rex(0x48), 0x8b, form]),
+    }
+    // not address
+    code.put(&[0x48 | address >> 3, 0xf7, 0xd0 | address & 7]);
 }
 
 /// See [`crate::xlate::known::Known::apart`].

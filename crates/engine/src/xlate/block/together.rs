@@ -5,6 +5,7 @@
 //! (A byte that stays, as something came between, leads later ones to the runtime for nothing, and no further.)
 
 use super::Item;
+use super::filter::{load_shadow, point_at_shadow};
 use super::operand::Operand;
 use super::{Builder, MAX_INSNS};
 use crate::xlate::decode::{Insn, Kind, prefix};
@@ -182,7 +183,7 @@ impl Builder<'_, '_> {
         if group.align > 1 {
             self.ask_alignment(address, group.align, cold);
         }
-        self.point_at_shadow(address, filter);
+        point_at_shadow(self.hot, address, filter);
         let eights = group.bits.iter().rposition(|&bits| bits != 0).unwrap_or(0) + 1;
         let [low, high] = [0, 4].map(|from| {
             let bits = group.bits.iter().skip(from).take(4).rev();
@@ -191,7 +192,7 @@ impl Builder<'_, '_> {
         if eights == 1 && low.is_power_of_two() {
             return self.ask_byte(address, low as u8, cold);
         }
-        self.load_shadow(address, eights as u32);
+        load_shadow(self.hot, address, eights as u32);
         self.ask_bits(address, low, cold);
         if high != 0 {
             self.ask_upper_bits(address, high, cold);
@@ -361,7 +362,7 @@ impl Reference {
 }
 
 /// The displacement of an operand with a base.
-fn displacement(item: &Item, size: u8) -> Option<i32> {
+pub(super) fn displacement(item: &Item, size: u8) -> Option<i32> {
     let insn = &item.insn;
     let sib = usize::from(insn.modrm & 7 == 4);
     let rest = item.code().get(usize::from(insn.modrm_at) + 1 + sib..)?;
