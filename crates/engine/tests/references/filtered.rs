@@ -379,29 +379,59 @@ fn looked_up_together() {
     same("filtered_together_2.c", TOGETHER, &["-O2", "-static"], true);
 }
 
-/// References of all sizes, aligned and not, in lines and pages and across them, in a loop.
+/// References of all sizes, aligned and not, in lines and pages and across them, some with flags alive.
 const UNALIGNED: &str = r#"
+#include <stdint.h>
 __attribute__((aligned(4096))) static char room[16384];
 
-int main(int argc, char **argv) {
+static void all(void) {
     for (int at = 0; at < 16384; at += 8) *(volatile uint64_t *)(room + at) += 1;
+}
+
+__attribute__((noinline)) static void unaligned(char *at, long index) {
+    __asm__ volatile("movzwl (%0), %%eax\n mov 1(%0), %%ecx\n mov 2(%0), %%rdx\n add %%rdx, 3(%0)\n movups 5(%0), %%xmm0\n"
+        "movups %%xmm0, 9(%0)\n mov %%eax, 40(%0)\n pushq 1(%0)\n popq 1(%0)\n cmpw $3, 63(%0)\n"
+        :: "r"(at) : "rax", "rcx", "rdx", "xmm0", "cc", "memory");
+    __asm__ volatile("mov %0, %%r8\n mov %1, %%r13\n cmp %0, %1\n mov 7(%%r8,%%r13), %%eax\n adc (%%r8,%%r13,2), %%rax\n"
+        "setc (%0)\n cmp %0, %1\n mov %%ax, (%%r13,%%r8)\n movdqu (%%r8,%%r13,8), %%xmm0\n cmovb (%0,%1), %%rax\n movdqu %%xmm0, 3(%0,%1)\n"
+        "sbb %%rax, 5(%%r8)\n mov (%%r8), %%rax\n mov 9(%%r8,%%r13,4), %%r14\n mov %%r14, 11(%%r8)\n movq %%xmm0, 13(%0,%1)\n"
+        :: "r"(at), "r"(index) : "rax", "r8", "r13", "r14", "xmm0", "cc", "memory");
+}
+"#;
+
+const UNALIGNED_EVERYWHERE: &str = r#"
+int main(void) {
+    for (int i = 0; i < 2; i++) {
+        for (int at = 0; at < 4300; at++) unaligned(room + at, at % 23);
+        all();
+    }
+    return 0;
+}
+"#;
+
+const UNALIGNED_INTERRUPTED: &str = r#"
+int main(int argc, char **argv) {
+    all();
     begin(argv);
     uint64_t seed = 1;
-    for (int i = 0; i < 300000; i++) {
+    for (int i = 0; i < 200000; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
-        char *at = room + (seed >> 51);
-        __asm__ volatile("movzwl (%0), %%eax\n mov 1(%0), %%ecx\n mov 2(%0), %%rdx\n add %%rdx, 3(%0)\n movups 5(%0), %%xmm0\n"
-            "movups %%xmm0, 9(%0)\n mov %%eax, 40(%0)\n pushq 1(%0)\n popq 1(%0)\n cmpw $3, 63(%0)\n"
-            :: "r"(at) : "rax", "rcx", "rdx", "xmm0", "cc", "memory");
+        unaligned(room + (seed >> 51), seed >> 48 & 7);
     }
     return end();
 }
 "#;
 
 #[test]
+fn what_is_not_aligned_is_counted() {
+    let source = [UNALIGNED, UNALIGNED_EVERYWHERE].concat();
+    same("filtered_unaligned_all.c", &source, &["-O1"], true);
+}
+
+#[test]
 fn what_is_not_aligned_is_counted_once() {
     let arguments = ["-O1", "-static", "-mno-red-zone"];
-    let source = [ALARMS, UNALIGNED].concat();
+    let source = [ALARMS, UNALIGNED, UNALIGNED_INTERRUPTED].concat();
     let Some(program) = built("filtered_unaligned.c", &source, &arguments) else {
         return;
     };
