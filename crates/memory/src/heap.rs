@@ -93,6 +93,8 @@ pub struct Heap {
     past: VecDeque<(u64, u32)>,
     /// No thread asks for what was over at this time.
     horizon: u64,
+    /// How many parts of pages are expected.
+    expected: usize,
     /// When blocks were freed that are only expected yet.
     early: FxHashMap<u64, u64>,
     beyond: u64,
@@ -132,11 +134,14 @@ impl Heap {
             let same = |one: &&mut Expected| one.is(at.thread, site, address);
             match page.expected.iter_mut().find(same) {
                 Some(same) => same.one_more(&part),
-                None => page.expected.push(Expected {
-                    part,
-                    by: at.thread,
-                    many: 1,
-                }),
+                None => {
+                    page.expected.push(Expected {
+                        part,
+                        by: at.thread,
+                        many: 1,
+                    });
+                    self.expected += 1;
+                }
             }
         }
     }
@@ -158,6 +163,7 @@ impl Heap {
             one.many -= 1;
             if one.many == 0 {
                 let part = page.expected.swap_remove(at).part;
+                self.expected -= 1;
                 page.settle(&part, apart);
             }
         }
@@ -187,20 +193,28 @@ impl Heap {
         if size >= LARGE && known.is_some_and(|known| (known.from, known.size) == (at.time, size)) {
             return; // as was expected
         }
-        if size < LARGE {
+        if size < LARGE && self.expected != 0 {
             self.came(address, block, at.thread); // (large ones are there at once)
         }
         // Whose turn came first may have freed it already, or has allocated something else there since.
-        let over = self.early.remove(&address).filter(|&to| to > at.time);
-        let later = self.blocks.get(&address).map(|known| known.from);
-        if over.or(later).is_some_and(|to| to > at.time) {
+        let known = self.blocks.get(&address).copied();
+        let over = match self.early.is_empty() {
+            true => None,
+            false => self.early.remove(&address),
+        };
+        let over = over.filter(|&to| to > at.time);
+        if over
+            .or(known.map(|known| known.from))
+            .is_some_and(|to| to > at.time)
+        {
             return;
         }
-        let known = self.blocks.get(&address).copied();
         if let Some(known) = known.filter(|known| known.resizes_to(&block)) {
             return self.resize(address, known, block);
         }
-        self.free(address, at.time);
+        if known.is_some() || self.expected != 0 {
+            self.free(address, at.time);
+        }
         if self.blocks.len() >= self.most {
             self.beyond += 1;
             return;
@@ -270,8 +284,8 @@ impl Heap {
     /// The blocks that a part overlaps in a page; whether they are large, and were not used there.
     fn over_in(&self, place: u32, part: &Part) -> Vec<(u64, bool)> {
         let page = self.pages.get(place as usize);
-        let parts = page.map_or(&[] as &[Part], |page| &page.parts).iter();
-        let over = parts.filter(|one| one.has(part.start, part.end - 1));
+        let over = page.and_then(|page| page.parts.get(page.within(part.start, part.end - 1)));
+        let over = over.unwrap_or(&[]).iter();
         over.map(|one| (one.block.0, one.block.1 >= LARGE && one.touched == 0))
             .collect()
     }
@@ -300,6 +314,9 @@ impl Heap {
     pub fn free(&mut self, address: u64, time: u64) {
         self.stamp.renew();
         let Some(&block) = self.blocks.get(&address) else {
+            if self.expected == 0 {
+                return;
+            }
             let place = self.places.get(&(address / PAGE));
             let page = place.and_then(|&place| self.pages.get(place as usize));
             let is_expected = |page: &Page| {
@@ -340,7 +357,8 @@ impl Heap {
     /// Takes a block's part out of a page.
     fn take(&mut self, place: u32, block: u64) -> Option<Part> {
         let page = self.pages.get_mut(place as usize)?;
-        let at = page.parts.iter().position(|part| part.block.0 == block)?;
+        let start = block.saturating_sub(page.number * PAGE).min(PAGE) as u16;
+        let at = page.place(start, block)?;
         Some(page.parts.remove(at))
     }
 
@@ -381,29 +399,19 @@ impl Heap {
 
     /// No thread's time is before this one any more.
     pub fn forget(&mut self, time: u64) {
-        self.stamp.renew();
         self.horizon = self.horizon.max(time);
+        let is_over = |&(over, _): &(u64, u32)| over <= time;
+        if self.past.front().is_some_and(is_over) {
+            self.stamp.renew();
+        }
         while let Some(&(over, place)) = self.past.front()
             && over <= time
         {
             self.past.pop_front();
-            self.settle(place, |to| to <= time);
-        }
-    }
-
-    fn settle(&mut self, place: u32, is_over: impl Fn(u64) -> bool) {
-        let Some(page) = self.pages.get_mut(place as usize) else {
-            return;
-        };
-        let mut past = std::mem::take(&mut page.past);
-        past.retain(|(part, to)| {
-            let over = is_over(*to);
-            if over {
-                page.settle(part, self.apart);
+            if let Some(page) = self.pages.get_mut(place as usize) {
+                page.forget(time, self.apart);
             }
-            !over
-        });
-        page.past = past;
+        }
     }
 
     /// The page at an address, where there is or was a block in it.

@@ -2,6 +2,8 @@
 
 use super::Moment;
 use crate::{Kind, LINE};
+use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Blocks of a page that are told apart.
 const BLOCKS_IN_PAGE: usize = 1024;
@@ -83,7 +85,7 @@ pub(super) struct Page {
     /// Those that threads are going to allocate, some of them at the same place.
     pub(super) expected: Vec<Expected>,
     /// Those of blocks that are free, and until when they were not.
-    pub(super) past: Vec<(Part, u64)>,
+    pub(super) past: VecDeque<(Part, u64)>,
     /// The latest of these times.
     pub(super) over: u64,
     pub(super) used: Vec<Used>,
@@ -121,12 +123,40 @@ impl Page {
 
     /// A part is of the past, from a time on.
     pub(super) fn is_over(&mut self, part: Part, time: u64, apart: bool) {
-        if self.past.len() >= PAST {
-            let (oldest, _) = self.past.remove(0);
+        if self.past.len() >= PAST
+            && let Some((oldest, _)) = self.past.pop_front()
+        {
             self.settle(&oldest, apart);
         }
-        self.past.push((part, time));
+        self.past.push_back((part, time));
         self.over = self.over.max(time);
+    }
+
+    /// Nobody asks for what was over at a time, or before. (What is behind something that was over later stays.)
+    pub(super) fn forget(&mut self, time: u64, apart: bool) {
+        while let Some(&(part, to)) = self.past.front()
+            && to <= time
+        {
+            self.past.pop_front();
+            self.settle(&part, apart);
+        }
+    }
+
+    /// The numbers of the parts that bytes are in, from one up to another one.
+    pub(super) fn within(&self, from: u16, last: u16) -> Range<usize> {
+        let first = self.parts.partition_point(|part| part.end <= from);
+        let behind = self.parts.partition_point(|part| part.start <= last);
+        first..behind.max(first)
+    }
+
+    /// The number of a block's part, which begins there.
+    pub(super) fn place(&self, start: u16, block: u64) -> Option<usize> {
+        let at = self.parts.partition_point(|part| part.start < start);
+        let is = |part: &Part| part.block.0 == block;
+        match self.parts.get(at).is_some_and(is) {
+            true => Some(at),
+            false => self.parts.iter().position(is),
+        }
     }
 
     /// What was used so far.
@@ -169,11 +199,14 @@ impl Page {
             return self.parts.get_mut(live?);
         }
         // (Most who come here are at their own allocator's memory, and ahead of all others.)
-        let past = match at.time < self.over {
-            true => self.past.iter_mut(),
-            false => [].iter_mut(),
+        let many = match at.time < self.over {
+            true => self.past.len(),
+            false => 0,
         };
-        let mut past = past.filter(|(part, to)| part.has(byte, byte) && at.time < *to);
+        let mut past = self
+            .past
+            .range_mut(..many)
+            .filter(|(part, to)| part.has(byte, byte) && at.time < *to);
         let then = past.next().map(|(part, _)| part);
         let expected = self.expected.iter_mut().map(|one| (one.by, &mut one.part));
         let mut expected = expected.filter(|(by, part)| *by != at.thread && part.has(byte, byte));
@@ -201,7 +234,11 @@ impl Page {
                 None => {
                     let behind = self.parts.partition_point(|part| part.start <= at);
                     let next = self.parts.get(behind).map_or(u16::MAX, |part| part.start);
-                    let past = self.past.iter().map(|(part, _)| part.start);
+                    let many = match when.time < self.over {
+                        true => self.past.len(),
+                        false => 0,
+                    };
+                    let past = self.past.range(..many).map(|(part, _)| part.start);
                     let past = past.chain(self.expected.iter().map(|one| one.part.start));
                     at = past.filter(|&start| start > at).fold(next, u16::min);
                 }

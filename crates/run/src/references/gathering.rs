@@ -88,6 +88,8 @@ struct Space {
     touched: Touched,
     sharing: Sharing,
     allocated: Allocated,
+    /// The thread that is behind all its others; `None`: it has to be looked for.
+    behind: Option<usize>,
 }
 
 impl Space {
@@ -173,6 +175,7 @@ impl Gathering {
                 touched: Touched::new(),
                 sharing: Sharing::new(),
                 allocated: Allocated::new(self.wanted.sharing),
+                behind: None,
             });
             self.spaces.len() - 1
         })
@@ -180,6 +183,13 @@ impl Gathering {
 
     /// The thread's place among those that were met.
     fn number(&mut self, thread: Thread) -> usize {
+        if self
+            .threads
+            .get(self.now)
+            .is_some_and(|now| now.thread == thread)
+        {
+            return self.now;
+        }
         if let Some(&known) = self.by_slot.get(&thread.slot) {
             return known;
         }
@@ -194,6 +204,9 @@ impl Gathering {
             node: None,
             time: 0,
         };
+        if let Some(space) = self.spaces.get_mut(of.space) {
+            space.behind = None;
+        }
         self.threads.push(of);
         self.by_slot.insert(thread.slot, self.threads.len() - 1);
         self.threads.len() - 1

@@ -64,14 +64,21 @@ impl Sink for Gathering {
             return;
         }
         of.time = heap.time;
+        let Some(space) = self.spaces.get_mut(place) else {
+            return;
+        };
         // Before this time none of the memory's threads is going to be.
-        let threads = self.threads.iter().filter(|of| of.space == place);
-        let oldest = threads.map(|of| of.time).min();
-        if let Some(space) = self.spaces.get_mut(place) {
-            let allocated = &mut space.allocated;
-            allocated.heap.forget(oldest.unwrap_or(0));
-            allocated.happens(heap, thread.slot);
+        if space.behind.is_none_or(|behind| behind == number) {
+            let threads = self.threads.iter().enumerate();
+            let threads = threads.filter(|(_, of)| of.space == place);
+            let behind = threads.min_by_key(|(_, of)| of.time);
+            space.behind = behind.map(|(behind, _)| behind);
+            space
+                .allocated
+                .heap
+                .forget(behind.map_or(0, |(_, of)| of.time));
         }
+        space.allocated.happens(heap, thread.slot);
     }
 
     fn executed(&mut self, _thread: Thread, executed: &Executed<'_>) {
@@ -188,6 +195,9 @@ impl Sink for Gathering {
         let number = self.number(thread);
         if let Some(of) = self.threads.get_mut(number) {
             of.time = u64::MAX;
+            if let Some(space) = self.spaces.get_mut(of.space) {
+                space.behind = None;
+            }
         }
     }
 
