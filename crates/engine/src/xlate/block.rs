@@ -23,6 +23,7 @@ mod rdpmc;
 pub mod record;
 mod references;
 mod request;
+mod shadow;
 mod source;
 mod tail;
 mod terminate;

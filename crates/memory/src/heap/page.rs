@@ -159,6 +159,11 @@ impl Page {
         }
     }
 
+    /// How many of the past have to be looked at by who is at a time.
+    fn past_at(&self, time: u64) -> usize {
+        if time < self.over { self.past.len() } else { 0 }
+    }
+
     /// What was used so far.
     pub(super) fn all_used(&self, apart: bool) -> Vec<Used> {
         let mut all = Self {
@@ -234,11 +239,10 @@ impl Page {
                 None => {
                     let behind = self.parts.partition_point(|part| part.start <= at);
                     let next = self.parts.get(behind).map_or(u16::MAX, |part| part.start);
-                    let many = match when.time < self.over {
-                        true => self.past.len(),
-                        false => 0,
-                    };
-                    let past = self.past.range(..many).map(|(part, _)| part.start);
+                    let past = self
+                        .past
+                        .range(..self.past_at(when.time))
+                        .map(|(part, _)| part.start);
                     let past = past.chain(self.expected.iter().map(|one| one.part.start));
                     at = past.filter(|&start| start > at).fold(next, u16::min);
                 }

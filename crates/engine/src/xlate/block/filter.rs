@@ -2,6 +2,9 @@
 //! stay.
 
 use super::lend::Flags;
+use super::shadow::{
+    each, load_shadow, point_at_shadow, test_bits, test_byte, test_low, upper_half,
+};
 use super::together::{Group, Turn};
 use super::{Builder, Item, record};
 use crate::layout::COUNTERS;
@@ -223,9 +226,9 @@ impl Builder<'_, '_> {
 
     /// Goes to `cold` unless an address is a multiple of a size, a power of two.
     pub(super) fn ask_alignment(&mut self, address: u8, size: u8, cold: u64) {
-        // test address8, size-1; jnz cold
-        let (rex, low) = (0x40 | address >> 3, address & 7);
-        self.hot.put(&[rex, 0xf6, 0xc0 | low, size - 1, 0x0f, 0x85]);
+        test_low(self.hot, address, size - 1);
+        // jnz cold
+        self.hot.put(&[0x0f, 0x85]);
         self.jumps_to(cold);
     }
 
@@ -296,7 +299,7 @@ impl Builder<'_, '_> {
             return self.ask_byte(address, bits, cold);
         }
         let bytes = u32::from(one.size / 8).max(1);
-        let each = (0..bytes.min(4)).fold(0, |all, at| all | u32::from(bits) << (8 * at));
+        let each = each(bits, bytes);
         load_shadow(self.hot, address, bytes);
         self.ask_bits(address, each, cold);
         if bytes > 4 {
@@ -396,57 +399,6 @@ impl Builder<'_, '_> {
         self.hot.put(&noting.position.to_le_bytes());
         self.hot.load_gs(self.config.offsets.spill_2, pointer);
     }
-}
-
-/// The place in the shadow of an address, in its register.
-pub(super) fn point_at_shadow(code: &mut Buffer<'_>, address: u8, filter: &Filter) {
-    let (high, low) = (address >> 3, address & 7);
-    // shr address, 3; add address, gs:[shadow]
-    code.put(&[0x48 | high, 0xc1, 0xe8 | low, 3]);
-    code.put(&[0x65, 0x48 | high << 2, 0x03, 0x04 | low << 3, 0x25]);
-    code.put(&filter.shadow.to_le_bytes());
-}
-
-/// `test byte [address], bits`.
-pub(super) fn test_byte(code: &mut Buffer<'_>, address: u8, bits: u8) {
-    code.rex(0, address);
-    code.put(&[0xf6, address & 7, bits]);
-}
-
-/// `test register32, bits`.
-pub(super) fn test_bits(code: &mut Buffer<'_>, register: u8, bits: u32) {
-    code.rex(0, register);
-    code.put(&[0xf7, 0xc0 | register & 7]);
-    code.put(&bits.to_le_bytes());
-}
-
-/// `shr register, 32`.
-pub(super) fn upper_half(code: &mut Buffer<'_>, register: u8) {
-    code.put(&[0x48 | register >> 3, 0xc1, 0xe8 | register & 7, 32]);
-}
-
-/// What is not in so many bytes of the shadow, where `address` leads, in its place.
-pub(super) fn load_shadow(code: &mut Buffer<'_>, address: u8, bytes: u32) {
-    let form = (address & 7) * 9;
-    let rex = |wide: u8| wide | ((address >> 3) * 5);
-    match bytes {
-        // movzx address32, byte [address]
-        1 => {
-            code.rex(address, address);
-            code.put(&[0x0f, 0xb6, form]);
-        }
-        // movzx address32, word [address]
-        2 => {
-            code.rex(address, address);
-            code.put(&[0x0f, 0xb7, form]);
-        }
-        // mov address32, [address]
-        3 | 4 => code.put(&[rex(0x40), 0x8b, form]),
-        // mov address, [address]
-        _ => code.put(&[rex(0x48), 0x8b, form]),
-    }
-    // not address
-    code.put(&[0x48 | address >> 3, 0xf7, 0xd0 | address & 7]);
 }
 
 /// See [`crate::xlate::known::Known::apart`].

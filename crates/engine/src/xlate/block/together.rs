@@ -5,8 +5,8 @@
 //! (A byte that stays, as something came between, leads later ones to the runtime for nothing, and no further.)
 
 use super::Item;
-use super::filter::{load_shadow, point_at_shadow};
 use super::operand::Operand;
+use super::shadow::{load_shadow, point_at_shadow};
 use super::{Builder, MAX_INSNS};
 use crate::xlate::decode::{Insn, Kind, prefix};
 use crate::xlate::known::{At, Filter, GROUPS, Shadow, Simple, simple};

@@ -1,8 +1,11 @@
 //! References that are not aligned, and of which the shadow says all, are counted in the cold code of their instruction: there
 //! are programs in which most are like that, and the runtime's routine for them (`rt_alone`) costs several times as much.
 
-use super::filter::{Value, load_shadow, point_at_shadow, test_bits, test_byte, upper_half};
+use super::filter::Value;
 use super::operand::Operand;
+use super::shadow::{
+    each, load_shadow, point_at_shadow, test_bits, test_byte, test_low, upper_half,
+};
 use super::together::displacement;
 use super::{Builder, Item};
 use crate::xlate::known::{AT, Does, Filter, Lies, Literal, Record, Shadow, Simple};
@@ -57,9 +60,7 @@ impl Builder<'_, '_> {
         let place = AT as u32 + u32::from(lies.lies_place()) * size_of::<Lies>() as u32;
         let (mut aligned, mut jumps) = (Jumps([0; 8], 0), Jumps([0; 8], 0));
         let more = one.size - 1;
-        // test address8, size-1; jz
-        self.cold
-            .put(&[0x40 | address >> 3, 0xf6, 0xc0 | address & 7, more]);
+        test_low(self.cold, address, more);
         self.cold_jump(4, &mut aligned);
         self.cold.store_gs(slot, other);
         // An address that is none faults.
@@ -141,7 +142,7 @@ impl Builder<'_, '_> {
             return self.cold_jump(4, jumps);
         }
         load_shadow(self.cold, address, bytes.into());
-        let each = (0..bytes.min(4)).fold(0, |all, at| all | u32::from(bits) << (8 * at));
+        let each = each(bits, bytes.into());
         test_bits(self.cold, address, each);
         self.cold_jump(5, jumps);
         if bytes > 4 {
@@ -151,6 +152,7 @@ impl Builder<'_, '_> {
         }
     }
 
+    /// `jcc` for the low four bits of `condition`, to where [`Self::cold_land`] says.
     fn cold_jump(&mut self, condition: u8, jumps: &mut Jumps) {
         self.cold.put(&[0x0f, 0x80 | condition, 0, 0, 0, 0]);
         if let Some(to) = jumps.0.get_mut(jumps.1) {
