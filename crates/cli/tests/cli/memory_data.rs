@@ -241,3 +241,46 @@ int main(void) {
         }
     }
 }
+
+/// Two threads that meet in front of each line, and then read it and write it at the same moment.
+const MEETING: &str = r"
+#include <pthread.h>
+#define LINES 50000
+__attribute__((aligned(4096))) volatile long lines[LINES * 8];
+static int arrived;
+static void meet(int at) {
+    __atomic_fetch_add(&arrived, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&arrived, __ATOMIC_SEQ_CST) < 2 * (at + 1));
+}
+static void *load(void *sum) {
+    for (int at = 0; at < LINES; at++) { meet(at); *(long *)sum += lines[at * 8]; }
+    return 0;
+}
+int main(void) {
+    long sum = 0;
+    pthread_t other;
+    pthread_create(&other, 0, load, &sum);
+    for (int at = 0; at < LINES; at++) { meet(at); lines[at * 8] = at; }
+    pthread_join(other, 0);
+    return 0;
+}
+";
+
+/// What two threads do to the same eight bytes at once is all known.
+#[test]
+fn threads_that_meet() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = built(directory.path(), MEETING, &["-O1", "-pthread"]) else {
+        return;
+    };
+    let document = json(&["run", "--json", "--memory", "--", program.to_str().unwrap()]);
+    let data = document["memory"]["data"].as_array().unwrap();
+    let lines = data.iter().find(|one| one["symbol"] == "lines").unwrap();
+    assert_eq!(number(&lines["lines_written"]), 50_000);
+    // (By all data.)
+    let read = number(&document["memory"]["facts"]["lines_read"]);
+    assert!((50_000..60_000).contains(&read), "{read}");
+}
