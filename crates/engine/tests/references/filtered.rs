@@ -397,12 +397,19 @@ __attribute__((noinline)) static void unaligned(char *at, long index) {
         "sbb %%rax, 5(%%r8)\n mov (%%r8), %%rax\n mov 9(%%r8,%%r13,4), %%r14\n mov %%r14, 11(%%r8)\n movq %%xmm0, 13(%0,%1)\n"
         :: "r"(at), "r"(index) : "rax", "r8", "r13", "r14", "xmm0", "cc", "memory");
 }
+
+// As much code as a block can have for them: flags are alive, and RAX has a word of the address.
+__attribute__((noinline)) static void many(char *at, long index) {
+    __asm__ volatile("cmp %1, %0\n mov %0, %%rax\n .rept 70\n adc %%rdx, 3(%%rax,%1)\n .endr\n" :: "r"(at), "r"(index) : "rax", "rdx", "cc", "memory");
+    __asm__ volatile(".rept 70\n movdqu 1(%0,%1), %%xmm0\n .endr\n" :: "r"(at), "r"(index) : "xmm0", "memory");
+}
 "#;
 
 const UNALIGNED_EVERYWHERE: &str = r#"
 int main(void) {
     for (int i = 0; i < 2; i++) {
         for (int at = 0; at < 4300; at++) unaligned(room + at, at % 23);
+        for (int at = 0; at < 200; at++) many(room + at, at % 7);
         all();
     }
     return 0;
@@ -417,6 +424,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 200000; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         unaligned(room + (seed >> 51), seed >> 48 & 7);
+        if (i % 64 == 0) many(room + (seed >> 51), seed >> 48 & 7);
     }
     return end();
 }

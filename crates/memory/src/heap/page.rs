@@ -204,10 +204,7 @@ impl Page {
             return self.parts.get_mut(live?);
         }
         // (Most who come here are at their own allocator's memory, and ahead of all others.)
-        let many = match at.time < self.over {
-            true => self.past.len(),
-            false => 0,
-        };
+        let many = self.past_at(at.time);
         let mut past = self
             .past
             .range_mut(..many)

@@ -1,5 +1,6 @@
 //! References that are not aligned, and of which the shadow says all, are counted in the cold code of their instruction: there
-//! are programs in which most are like that, and the runtime's routine for them (`rt_alone`) costs several times as much.
+//! are programs in which most are like that, and the runtime's routine for all of them (`rt_alone`) saves more registers, and
+//! has to find out what is known here.
 
 use super::filter::Value;
 use super::operand::Operand;
