@@ -13,7 +13,10 @@ fn runner() -> Option<PathBuf> {
     let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")));
     let directories = std::env::split_paths(&path).chain(home.map(|home| home.join("bin")));
     let mut files = directories.map(|directory| directory.join("gungraun-runner"));
-    files.find(|file| file.is_file())
+    files.find(|file| {
+        let said = Command::new(file).arg("--version").output();
+        said.is_ok_and(|said| stdout(&said).trim_end().ends_with(" 0.20.0"))
+    })
 }
 
 /// A benchmark's name with what stands behind `Instructions:`.
