@@ -15,7 +15,7 @@ use crate::ring;
 use crate::slots;
 use crate::xlate::known::{Is, Literal, Record};
 use crate::xlate::levels::{Known, LINE_BITS, Model, Recent, WAYS};
-use crate::xlate::recent::{CODE_TABLE, Cache, SLOTS, TABLE};
+use crate::xlate::recent::{CODE_TABLE, Cache, SLOTS, TABLE, code_number};
 use crate::xlate::references::{APART, CHUNK, CHUNKS};
 use core::cmp::Reverse;
 use core::mem::offset_of;
@@ -263,7 +263,9 @@ fn forget(context: &mut Context, code: bool, sets: RangeInclusive<u32>) {
         });
         let mut words = [record.0; WAYS as usize + 1];
         let places = words.iter_mut().skip(1);
-        places.zip(&*lines).for_each(|(to, line)| *to = line.1);
+        for (to, line) in places.zip(&*lines) {
+            *to = if code { code_number(line.1) } else { line.1 };
+        }
         ring::put(context, words.get(..=many).unwrap_or(&[]));
     }
 }

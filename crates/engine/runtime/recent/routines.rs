@@ -16,7 +16,7 @@ unsafe extern "C" {
 }
 
 // R8: the time. R10: one less than there are sets. R11: where the cache is, behind the one of data. R12: 0, of data, or 1, of
-// instructions. RSI: a line. RAX: its row, from R11 on. RCX: how many are known there. RDX: the number of the line's place.
+// instructions. RSI: a line (of instructions: as `xlate::recent::code_line` says it). RAX: its row, from R11 on. RCX: how many are known there. RDX: the number of the line's place.
 global_asm!(
     ".pushsection .text",
     // The line's row, and its place there: CF is set if it has one.
@@ -380,9 +380,18 @@ global_asm!(
     "jmp 93b",
     "96: test rsi, rsi",
     "jz 99f",
-    "mov gs:[rdi*8+{ring}], rsi",
-    "inc edi",
     "mov r9, rbx",
+    // (Of instructions: its number, `xlate::recent::code_number`.)
+    "test r12d, r12d",
+    "jz 100f",
+    "mov rbx, rsi",
+    "shr rbx, 32",
+    "dec rbx",
+    "shl rbx, {slot_bits}",
+    "mov esi, esi",
+    "or rsi, rbx",
+    "100: mov gs:[rdi*8+{ring}], rsi",
+    "inc edi",
     "jmp 92b",
     "99: mov gs:[{position}], edi",
     "98: jmp r13",
@@ -441,6 +450,7 @@ global_asm!(
     last = const size_of::<Literal>() + offset_of!(Lines, last),
     line = const LINE_BITS,
     slots = const SLOTS,
+    slot_bits = const SLOTS.trailing_zeros(),
     most = const WAYS,
     lines = const TABLE as usize + offset_of!(Cache, places) + offset_of!(Place, line),
     times = const TABLE as usize + offset_of!(Cache, places) + offset_of!(Place, time),

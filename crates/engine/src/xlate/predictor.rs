@@ -22,10 +22,9 @@ pub struct State {
     /// The two-bit counters, what each was before its last branch in two more bits, and a fifth one where the prediction
     /// was wrong: a branch's are every other one from [`row`] on, chosen by [`State::history`].
     pub counters: [u8; COUNTERS],
-    /// Outcomes of the last seven branches, 1: taken; the last one is bit 1, bit 0 is 0.
-    pub history: u8,
-    /// The same in front of the last branch.
-    pub history_before: u8,
+    /// Outcomes of the last seven branches, 1: taken; the last one is bit 1, bit 0 is 0. (Bit 8 is of the one in front of
+    /// them, so that it is known what was in front of the last branch.)
+    pub history: u16,
     /// 1: the last indirect branch was predicted wrongly.
     pub target_wrong: u8,
     /// Nothing.
@@ -109,8 +108,6 @@ pub mod place {
     pub const COUNTERS: u32 = at(offset_of!(Predictor, state.counters));
     /// See [`State::history`].
     pub const HISTORY: u32 = at(offset_of!(Predictor, state.history));
-    /// See [`State::history_before`].
-    pub const HISTORY_BEFORE: u32 = at(offset_of!(Predictor, state.history_before));
     /// See [`State::target_wrong`].
     pub const TARGET_WRONG: u32 = at(offset_of!(Predictor, state.target_wrong));
     /// See [`State::targets`].
@@ -139,8 +136,8 @@ impl State {
 
     /// The last branch, which was at this address, was not executed; whether it was predicted wrongly.
     pub fn take_back(&mut self, pc: u64) -> bool {
-        let place = row(pc) as usize + usize::from(self.history_before);
-        self.history = self.history_before;
+        self.history = self.history >> 1 & 0xfe;
+        let place = row(pc) as usize + usize::from(self.history);
         let Some(counter) = self.counters.get_mut(place) else {
             return false;
         };

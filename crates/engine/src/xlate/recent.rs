@@ -53,6 +53,17 @@ pub struct Cache {
     pub aside: [u32; SETS as usize],
 }
 
+/// How a line of instructions is said: its low half says set and place, the high one all that is above the place's number,
+/// and one more, so that four bytes tell whether a place has it. (Lines of data are said by their numbers.)
+pub const fn code_line(number: u64) -> u64 {
+    number & 0xffff_ffff | ((number >> SLOTS.trailing_zeros()) + 1) << 32
+}
+
+/// The number of a line of instructions.
+pub const fn code_number(line: u64) -> u64 {
+    line & 0xffff_ffff | ((line >> 32) - 1) << SLOTS.trailing_zeros()
+}
+
 /// A place for a line. (What is asked and what is set are beside each other: they share a line of the CPU's own cache.)
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -188,6 +199,22 @@ impl Record {
             Self::INDIRECT => Some((Model::Indirect, number)),
             Self::FETCH => Some((Model::Fetch, number)),
             _ => Some((Model::Known(self.as_known()?), 0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_bytes_say_which_line_of_instructions_it_is() {
+        // Of the shortest lines, up to the last address there is.
+        for number in [0, 1, 0xfff, 0x1000, 0xffff_ffff, 1 << 32, (1 << 43) - 1] {
+            let line = code_line(number);
+            assert_eq!(code_number(line), number);
+            assert_ne!(line >> 32, 0, "as a place that has none");
+            assert_eq!(line as u32 % SLOTS, number as u32 % SLOTS);
         }
     }
 }

@@ -89,15 +89,13 @@ impl Builder<'_, '_> {
         let many = if lines[0] == lines[1] { 1 } else { 2 };
         let place = |line: u64| CODE_TABLE as u32 + PLACE * (line as u32 & (SLOTS - 1));
         for line in lines.into_iter().take(many) {
-            for half in 0..2u32 {
-                // cmp dword gs:[its place], half of the number; jne cold
-                self.hot.put(&[0x65, 0x81, 0x3c, 0x25]);
-                let place = place(line) + LINES_AT + 4 * half;
-                self.hot.put(&place.to_le_bytes());
-                self.hot.put(&((line >> (32 * half)) as u32).to_le_bytes());
-                self.hot.put(&[0x0f, 0x85]);
-                self.jumps_to(cold);
-            }
+            // cmp dword gs:[its place+4], what is above its number; jne cold
+            self.hot.put(&[0x65, 0x81, 0x3c, 0x25]);
+            self.hot.put(&(place(line) + LINES_AT + 4).to_le_bytes());
+            let above = (recent::code_line(line) >> 32) as u32;
+            self.hot.put(&above.to_le_bytes());
+            self.hot.put(&[0x0f, 0x85]);
+            self.jumps_to(cold);
         }
         let time = recent::AT * at;
         for (number, line) in lines.into_iter().take(many).enumerate() {
@@ -122,7 +120,7 @@ impl Builder<'_, '_> {
             back,
         );
         for line in lines {
-            self.cold.put(&line.to_le_bytes());
+            self.cold.put(&recent::code_line(line).to_le_bytes());
         }
     }
 

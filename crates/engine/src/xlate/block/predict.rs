@@ -82,7 +82,6 @@ impl Builder<'_, '_> {
         let hot = &mut *self.hot;
         byte(hot, history, place::HISTORY);
         byte_at(hot, counter, history, place::COUNTERS + row(pc));
-        store_byte(hot, history, place::HISTORY_BEFORE);
         match way {
             Way::If(condition) => {
                 // setcc taken8; movzx taken32, taken8
@@ -118,8 +117,8 @@ impl Builder<'_, '_> {
         if let Way::Known(true) = way {
             hot.add_by_lea(history, 2);
         }
-        // (The oldest outcome falls off the byte's end.)
-        store_byte(hot, history, place::HISTORY);
+        // (Nine bits: the oldest outcome is above the byte that is looked at.)
+        store_half(hot, history, place::HISTORY);
         byte_at(hot, history, counter, place::WRONG);
     }
 
@@ -302,11 +301,11 @@ fn byte_at(code: &mut Buffer<'_>, to: u8, base: u8, place: u32) {
     code.put(&place.to_le_bytes());
 }
 
-/// `mov byte gs:[place], register8`.
-fn store_byte(code: &mut Buffer<'_>, register: u8, place: u32) {
-    code.put(&[0x65]);
-    rex(code, [register, 0, 0], true);
-    code.put(&[0x88, 0x04 | (register & 7) << 3, 0x25]);
+/// `mov word gs:[place], register16`.
+fn store_half(code: &mut Buffer<'_>, register: u8, place: u32) {
+    code.put(&[0x65, 0x66]);
+    rex(code, [register, 0, 0], false);
+    code.put(&[0x89, 0x04 | (register & 7) << 3, 0x25]);
     code.put(&place.to_le_bytes());
 }
 
