@@ -3,9 +3,10 @@
 //! Each crate of [`plan::SUITES`] with a `tests/hardware.rs` is built for the rig's architecture, stripped,
 //! and run there once as root and, where the plan says so, without privilege under
 //! `kernel.perf_event_paranoid`. The test runners' own closing lines are printed, and all output of a run
-//! that failed. The architectures run side by side: a rig keeps one processor busy.
+//! that failed. Runs go side by side ([`jobs`]), while what the next ones need is built.
 
 mod build;
+mod jobs;
 mod outcome;
 mod plan;
 mod programs;
@@ -13,10 +14,13 @@ mod rig;
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 
 use build::Builder;
-use outcome::{Tally, judge};
-use plan::{Arch, Privilege, SUITES, Suite};
+use jobs::{Job, Shipped};
+use outcome::Tally;
+use plan::{Arch, SUITES, Suite};
 
 const USAGE: &str = "\
 usage: cargo xtask vm-test [--only x86|arm64] [--package NAME] [--release] [--verbose] [FILTER]
@@ -87,31 +91,28 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
     let archs = Arch::ALL
         .into_iter()
         .filter(|arch| options.only.is_none_or(|only| only == *arch));
-    let (rigs, options) = (&rigs, &options);
-    let results = std::thread::scope(|scope| {
-        let threads: Vec<_> = archs
-            .map(|arch| scope.spawn(move || run_arch(root, rigs, arch, options)))
-            .collect();
-        let results = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
-        results.collect::<Vec<_>>()
-    });
-    let mut total = Tally::default();
+    let (sender, jobs) = channel();
     let mut ran = false;
-    for result in results {
-        // A panic of a thread has been printed; what else ran is still told.
-        match result.unwrap_or_else(|_| Err(anyhow::anyhow!("a run of an architecture panicked"))) {
-            Ok(None) => {}
-            Ok(Some(tally)) => {
-                ran = true;
-                total.add(&tally);
-            }
-            Err(error) => {
-                ran = true;
-                println!("failed: {error:#}");
-                total.failed += 1;
+    let total = jobs::run_all(jobs, || {
+        let mut unbuilt = Tally::default();
+        for arch in archs {
+            match offer_arch(root, &rigs, arch, &options, &sender) {
+                Ok(None) => {}
+                Ok(Some(failed)) => {
+                    ran = true;
+                    unbuilt.add(&failed);
+                }
+                Err(error) => {
+                    ran = true;
+                    println!("failed: {error:#}");
+                    unbuilt.failed += 1;
+                }
             }
         }
-    }
+        // No more will come.
+        drop(sender);
+        unbuilt
+    });
     if ran {
         println!("vm-test: {} passed, {} failed", total.passed, total.failed);
     }
@@ -124,8 +125,15 @@ pub fn main(root: &Path, arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// All suites of one architecture; nothing where there is no rig for it.
-fn run_arch(root: &Path, rigs: &Path, arch: Arch, options: &Options) -> Result<Option<Tally>> {
+/// Builds all suites of one architecture and offers their runs; what could not be built; nothing where there is no rig for
+/// it.
+fn offer_arch(
+    root: &Path,
+    rigs: &Path,
+    arch: Arch,
+    options: &Options,
+    jobs: &Sender<Job>,
+) -> Result<Option<Tally>> {
     let script = rigs.join(arch.script());
     if !script.is_file() {
         println!(
@@ -143,19 +151,19 @@ fn run_arch(root: &Path, rigs: &Path, arch: Arch, options: &Options) -> Result<O
             .as_ref()
             .is_none_or(|only| only == suite.package)
         {
-            let tally = run_suite(root, &script, &builder, suite, options)?;
-            total.get_or_insert_with(Tally::default).add(&tally);
+            let unbuilt = offer_suite(root, &script, &builder, suite, options, jobs);
+            total.get_or_insert_with(Tally::default).add(&unbuilt);
         }
     }
     Ok(total)
 }
 
 /// Builds what a suite ships into the guest: its test executable, and the programs that it starts.
-fn ship(builder: &Builder, suite: &Suite) -> Result<(PathBuf, Vec<rig::Extra>)> {
+fn ship(builder: &Builder, suite: &Suite) -> Result<Shipped> {
     let test = builder.hardware_test(suite.package)?;
-    let mut extras = Vec::new();
+    let mut files = Vec::new();
     for binary in suite.binaries {
-        extras.push(rig::Extra {
+        files.push(rig::Extra {
             variable: binary.variable,
             source: builder.binary(binary.package, binary.name)?,
             destination: format!("/tmp/{}", binary.name),
@@ -163,7 +171,7 @@ fn ship(builder: &Builder, suite: &Suite) -> Result<(PathBuf, Vec<rig::Extra>)> 
     }
     for program in suite.programs {
         match programs::built(builder, program)? {
-            Ok(source) => extras.push(rig::Extra {
+            Ok(source) => files.push(rig::Extra {
                 variable: program.variable,
                 destination: format!("/tmp/{}", program.variable.to_lowercase()),
                 source,
@@ -171,18 +179,20 @@ fn ship(builder: &Builder, suite: &Suite) -> Result<(PathBuf, Vec<rig::Extra>)> 
             Err(why) => println!("skipped: {}: {why}", program.source),
         }
     }
-    Ok((test, extras))
+    Ok(Shipped { test, files })
 }
 
-/// Builds a suite and runs it under each privilege of its plan.
-fn run_suite(
+/// Builds a suite and offers its runs under each privilege of its plan; what failed before that.
+fn offer_suite(
     root: &Path,
     script: &Path,
     builder: &Builder,
     suite: &Suite,
     options: &Options,
-) -> Result<Tally> {
-    let name = format!("{} {}", builder.arch().name(), suite.package);
+    jobs: &Sender<Job>,
+) -> Tally {
+    let arch = builder.arch();
+    let name = format!("{} {}", arch.name(), suite.package);
     let mut tally = Tally::default();
     if !root
         .join(suite.directory)
@@ -190,44 +200,34 @@ fn run_suite(
         .is_file()
     {
         println!("skipped: {name}: it has no tests/hardware.rs");
-        return Ok(tally);
+        return tally;
     }
-    let (test, files) = match ship(builder, suite) {
-        Ok(shipped) => shipped,
+    let shipped = match ship(builder, suite) {
+        Ok(shipped) => Arc::new(shipped),
         Err(error) => {
             // The other suites can still say something.
             println!("failed: {name}: {error:#}");
             tally.failed += 1;
-            return Ok(tally);
+            return tally;
         }
     };
-    let runs = suite.runs.iter();
-    for privilege in runs.filter(|run| run.exists_on(builder.arch())) {
+    let runs = suite.runs.iter().filter(|run| run.exists_on(arch));
+    for &privilege in runs {
         let Some(filters) = privilege.filters(options.filter.as_deref()) else {
             continue;
         };
-        let run = rig::run(
-            script,
-            builder.arch(),
-            &test,
-            &files,
-            *privilege,
-            &filters,
-            options.verbose,
-        )?;
-        let verdict = judge(&run, matches!(privilege, Privilege::Root));
-        // In one piece: another architecture prints beside it.
-        let mut report = format!("vm-test: {name}, {}\n", privilege.describe(builder.arch()));
-        if verdict.failed() && !options.verbose {
-            report.push_str(&run.output);
-        }
-        for line in verdict.closing.iter().chain(&verdict.complaints) {
-            report.push_str(&format!("  {line}\n"));
-        }
-        print!("{report}");
-        tally.add(&verdict.tally);
+        // (Who takes them is there as long as this is.)
+        let _ = jobs.send(Job {
+            name: name.clone(),
+            script: script.to_path_buf(),
+            arch,
+            shipped: shipped.clone(),
+            privilege,
+            filters,
+            verbose: options.verbose,
+        });
     }
-    Ok(tally)
+    tally
 }
 
 #[cfg(test)]
