@@ -16,11 +16,9 @@ use crate::slots;
 use crate::xlate::known::{Is, Literal, Record};
 use crate::xlate::levels::{Known, LINE_BITS, Model, Recent, WAYS};
 use crate::xlate::recent::{CODE_TABLE, Cache, SLOTS, TABLE, code_number};
-use crate::xlate::references::{APART, CHUNK, CHUNKS};
 use core::cmp::Reverse;
 use core::mem::offset_of;
 use core::ops::{Range, RangeInclusive};
-use core::sync::atomic::Ordering::Relaxed;
 use routines::{rt_forget, rt_recent, rt_recent_code, rt_recent_end};
 
 /// Where the routines are.
@@ -85,7 +83,7 @@ pub fn take_back(context: &mut Context, block: &Block, done: u16, mut branch: bo
     if !on() || context.noted.marked == context.noted.position {
         return;
     }
-    let start = context.noted.filled.load(Relaxed) % CHUNKS * CHUNK + APART;
+    let start = ring::begin(context);
     let counter = block.executions(context);
     let mut before = None;
     loop {

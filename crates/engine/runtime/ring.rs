@@ -5,7 +5,7 @@ use crate::layout::Context;
 use crate::slots;
 use crate::sys;
 use crate::syscall_table as nr;
-use crate::xlate::references::{APART, CHUNK, CHUNKS};
+use crate::xlate::references::{self, APART, CHUNK, CHUNKS, SHORT};
 use core::sync::atomic::Ordering::*;
 
 /// Writes words between two blocks; whether they are in the same part as what was before.
@@ -47,6 +47,13 @@ pub fn publish_but(context: &mut Context, last: u32) {
     }
 }
 
+/// Where the part that the thread writes began.
+pub fn begin(context: &Context) -> u32 {
+    let part = context.noted.filled.load(Relaxed) % CHUNKS;
+    let said = context.noted.begins.get(part as usize);
+    references::begin(part, said.map_or(0, |said| said.load(Relaxed)))
+}
+
 /// See [`publish_but`].
 fn hand_over(context: &mut Context, last: u32) {
     /// Rounds of a second without anybody reading, with the launcher gone.
@@ -62,7 +69,7 @@ fn hand_over(context: &mut Context, last: u32) {
     let header = slots::header();
     header.rings.bell.fetch_add(1, AcqRel);
     sys::futex_wake(&header.rings.bell);
-    let mut rounds = 0;
+    let (mut rounds, mut waited) = (0, false);
     loop {
         let read = context.noted.read.load(Acquire);
         if filled.wrapping_sub(read) < CHUNKS {
@@ -78,8 +85,17 @@ fn hand_over(context: &mut Context, last: u32) {
         }
         sys::futex_wait(&context.noted.read, read, 1000);
         rounds += 1;
+        waited = true;
     }
-    let start = filled % CHUNKS * CHUNK + APART;
+    // (Words that nobody reads are written over, which a short part is too short for.)
+    let short = waited && known::is_shared() && context.noted.idle == 0;
+    let part = filled % CHUNKS;
+    let said = if short { (part + 1) * CHUNK + APART - SHORT } else { 0 };
+    if let Some(begin) = context.noted.begins.get(part as usize) {
+        // (Who sees the position sees this.)
+        begin.store(said, Release);
+    }
+    let start = references::begin(part, said);
     for at in 0..last {
         // SAFETY: words of the thread's ring; who reads does not write.
         unsafe { known::word(context, start + at).write(known::word(context, first + at).read()) };

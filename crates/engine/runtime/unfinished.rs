@@ -4,12 +4,13 @@ use crate::block::Block;
 use crate::known::{byte, lies_of, pc_of, word};
 use crate::layout::{Context, RING, option};
 use crate::operand_address::operand_sum;
+use crate::ring;
 use crate::slots;
 use crate::xlate::decode::{Insn, MAX_LEN, decode};
 use crate::xlate::known::{Is, Lies, Literal, Made, Record, alone, simple};
 use crate::xlate::masked::masked;
 use crate::xlate::operand_size::displacement_factor;
-use crate::xlate::references::{APART, CHUNK, CHUNKS, Words};
+use crate::xlate::references::Words;
 use core::sync::atomic::Ordering::*;
 
 /// What is noted of an instruction that is no reference looked up: an instruction's words, or elements.
@@ -70,7 +71,7 @@ pub fn cancel(
     let is_ours = |record: Record| {
         pc_of(context, record) == Some(block.pc) && record.number() == usize::from(done)
     };
-    let start = context.noted.filled.load(Relaxed) % CHUNKS * CHUNK + APART;
+    let start = ring::begin(context);
     if let Some(noted) = noted_of(&insn, &bytes) {
         // An instruction's record: nothing else of this thread's is behind it.
         let long = match &noted {

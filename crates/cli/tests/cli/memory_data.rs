@@ -286,3 +286,52 @@ fn threads_that_meet() {
     let read = number(&document["memory"]["facts"]["lines_read"]);
     assert!((50_000..60_000).contains(&read), "{read}");
 }
+
+/// Two threads of which each waits for the other one, all the time.
+const TURNS: &str = r"
+#include <pthread.h>
+#include <sched.h>
+static volatile int turn;
+static volatile long sum[2];
+__attribute__((noinline)) static void work(int me) { sum[me] += 1; turn = !me; }
+static void *run(void *which) {
+    int me = (int)(long)which;
+    for (int at = 0; at < 20000; at++) {
+        for (int turns = 0; turn != me; turns++)
+            if (turns > 2000) sched_yield(); // (where there is one CPU)
+        work(me);
+    }
+    return 0;
+}
+int main(void) {
+    pthread_t other;
+    pthread_create(&other, 0, run, (void *)1);
+    run(0);
+    pthread_join(other, 0);
+    return !(sum[0] == 20000 && sum[1] == 20000);
+}
+";
+
+/// Each reference is noted, and while a thread waits for who reads that, the other makes more of them: where each turn took as
+/// long as a whole part of a ring takes to be read, this took minutes.
+#[test]
+fn threads_that_wait_for_each_other_go_on() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["-O1", "-static", "-pthread"];
+    let Some(program) = built(directory.path(), TURNS, &arguments) else {
+        return;
+    };
+    let document = json(&["run", "--json", "--sharing", "--", program.to_str().unwrap()]);
+    assert_eq!(document["exit"]["code"], 0);
+    let memory = &document["memory"];
+    assert_eq!(memory["lost"], 0);
+    let functions = memory["functions"].as_array().unwrap();
+    let work = functions.iter().find(|one| one["function"] == "work");
+    let work = work.unwrap_or_else(|| panic!("no work in {functions:?}"));
+    // Both stores, the sum and the return, each time.
+    let counts = ["stores", "loads"].map(|what| number(&work[what]));
+    assert_eq!(counts, [2 * 40_000, 2 * 40_000]);
+}

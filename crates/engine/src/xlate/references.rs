@@ -22,6 +22,9 @@ pub const CHUNK: u32 = 65_536;
 pub const CHUNKS: u32 = 4;
 /// Words at the start of a part where no block begins, and more than a block can have.
 pub const APART: u32 = 256;
+/// Words of a short part, which is the end of a long one. Where threads that wait for who reads their rings wait for each
+/// other, too, each time takes as long as a part takes to be read.
+pub const SHORT: u32 = CHUNK / 32;
 /// Most words of a block, the head included.
 pub const MAX_WORDS: usize = 200;
 /// Words of the whole ring.
@@ -43,12 +46,20 @@ pub struct Ring {
     pub read: AtomicU32,
     /// … and where what was filled ends, by the part's number.
     pub ends: [AtomicU32; CHUNKS as usize],
+    /// Where each part begins, if that is not its first word where a block can begin.
+    pub begins: [AtomicU32; CHUNKS as usize],
     /// Where its process' first descriptions are: offset in the totals file, in words.
     pub base: u64,
     /// Entry of the runtime for a ring without room.
     pub vector: u64,
     /// With `option::FILTERED`: what its tables need.
     pub known: super::known::Known,
+}
+
+/// Where blocks begin in a part of a ring, which says so in its context ([`Ring::begins`]).
+pub const fn begin(part: u32, said: u32) -> u32 {
+    let first = part % CHUNKS * CHUNK + APART;
+    if said > first { said } else { first }
 }
 
 /// The launcher's reading of all rings: in the header of the totals file.

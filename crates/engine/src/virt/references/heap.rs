@@ -5,7 +5,7 @@
 //! is written, before any part is read that was full by then. What happened is told in the order of its times.
 
 use super::codes::Codes;
-use super::ring::Ring;
+use super::ring::{Ring, begin_of};
 use crate::heap::{HEAP, WHAT, word};
 use crate::layout::Context;
 use crate::xlate::known::Record;
@@ -121,14 +121,9 @@ impl Words {
 pub(super) struct Scout {
     /// Which part, counted as `Ring::filled` does.
     part: u32,
-    /// Number of the next word.
+    /// Number of the next word; 0: it is the part's first one.
     at: u32,
     words: Words,
-}
-
-/// Where blocks begin in a part of a ring.
-const fn start(part: u32) -> u32 {
-    part % CHUNKS * CHUNK + APART
 }
 
 impl Scout {
@@ -136,7 +131,7 @@ impl Scout {
     pub(super) fn new(part: u32, words: Words) -> Self {
         Self {
             part,
-            at: start(part),
+            at: 0,
             words,
         }
     }
@@ -162,9 +157,10 @@ impl Scout {
             let ends = offset_of!(Context, noted.ends) + 4 * (self.part % CHUNKS) as usize;
             self.up_to(load(ends), ring, codes.as_deref_mut(), buffer, see);
             self.part = self.part.wrapping_add(1);
-            self.at = start(self.part);
+            self.at = 0;
         }
-        if position <= (self.part % CHUNKS + 1) * CHUNK + APART {
+        let part = self.part % CHUNKS * CHUNK;
+        if (part + APART..=part + CHUNK + APART).contains(&position) {
             self.up_to(position, ring, codes, buffer, see);
         }
     }
@@ -177,6 +173,9 @@ impl Scout {
         buffer: &mut Vec<u64>,
         see: &mut dyn FnMut(Heap),
     ) {
+        if self.at == 0 {
+            self.at = begin_of(&|at| ring.load(at), self.part);
+        }
         let Some(long) = end.checked_sub(self.at).filter(|&long| long != 0) else {
             return;
         };

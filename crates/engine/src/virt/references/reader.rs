@@ -4,7 +4,7 @@ use super::code::{Executed, left};
 use super::codes::Codes;
 use super::filtered::Resolution;
 use super::heap::{Heap, Scout, Words};
-use super::ring::Ring;
+use super::ring::{Ring, begin_of};
 use super::{Marked, References, Thread};
 use crate::layout::{Context, LOG, RING, option, state};
 use crate::virt::context::MappedBytes;
@@ -336,7 +336,8 @@ impl Rings<'_> {
         while *read != *upto {
             let part = *read % CHUNKS;
             let end = load(offset_of!(Context, noted.ends) + 4 * part as usize);
-            self.part(thread, (words, base), (part, end), (last, heap), true);
+            let all = (begin_of(&load, part), end);
+            self.part(thread, (words, base), (part, all), (last, heap), true);
             *read = read.wrapping_add(1);
             if let Some(word) = atomic(offset_of!(Context, noted.read)) {
                 word.store(*read, Ordering::Release);
@@ -346,7 +347,8 @@ impl Rings<'_> {
         if *ending {
             let part = *read % CHUNKS;
             let end = load(offset_of!(Context, noted.position));
-            self.part(thread, (words, base), (part, end), (last, heap), whole);
+            let all = (begin_of(&load, part), end);
+            self.part(thread, (words, base), (part, all), (last, heap), whole);
             self.last(thread, last, base);
             let sink = self.sink.clone();
             let mut sink = sink.sink.lock().unwrap_or_else(PoisonError::into_inner);
@@ -359,16 +361,15 @@ impl Rings<'_> {
         }
     }
 
-    /// Blocks from the start of a part up to `end`. `whole`: the last one is.
+    /// Blocks of a part from `start` up to `end`. `whole`: the last one is.
     fn part(
         &mut self,
         thread: Thread,
         (ring, base): (&MappedBytes, u64),
-        (part, end): (u32, u32),
+        (part, (start, end)): (u32, (u32, u32)),
         (last, heap): (&mut Vec<u64>, &mut Words),
         whole: bool,
     ) {
-        let start = part * CHUNK + APART;
         if end < start || end > (part + 1) * CHUNK + APART {
             self.lost += 1;
             return;

@@ -3,6 +3,7 @@
 use super::heap::{Scout, Words};
 use crate::layout::Context;
 use crate::virt::context::MappedBytes;
+use crate::xlate::references::{CHUNKS, begin};
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
@@ -20,6 +21,12 @@ pub(super) struct Ring {
     pub(super) scout: Option<Scout>,
     /// What is to be read now: parts up to this one, and the rest, too.
     pub(super) upto: (u32, bool),
+}
+
+/// Where a part begins, as the thread's context says, of which this loads words.
+pub(super) fn begin_of(load: &dyn Fn(usize) -> u32, part: u32) -> u32 {
+    let said = offset_of!(Context, noted.begins) + 4 * (part % CHUNKS) as usize;
+    begin(part, load(said))
 }
 
 impl Ring {
