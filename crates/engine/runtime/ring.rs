@@ -90,7 +90,11 @@ fn hand_over(context: &mut Context, last: u32) {
     // (Words that nobody reads are written over, which a short part is too short for.)
     let short = waited && known::is_shared() && context.noted.idle == 0;
     let part = filled % CHUNKS;
-    let said = if short { (part + 1) * CHUNK + APART - SHORT } else { 0 };
+    let said = if short {
+        (part + 1) * CHUNK + APART - SHORT
+    } else {
+        0
+    };
     if let Some(begin) = context.noted.begins.get(part as usize) {
         // (Who sees the position sees this.)
         begin.store(said, Release);

@@ -141,14 +141,22 @@ pub fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-/// Builds the command; the program.
+/// Builds the command; the program. (With its tests, and the features of the whole workspace: what `cargo test --workspace`
+/// built serves, where it was run.)
 pub fn build(root: &Path) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .current_dir(root)
-        .args(["build", "--quiet", "-p", "truecount-cli"])
+        .args([
+            "test",
+            "--no-run",
+            "--quiet",
+            "--workspace",
+            "--test",
+            "cli",
+        ])
         .status()
-        .context("cannot start cargo build")?;
+        .context("cannot start cargo test")?;
     if !status.success() {
         bail!("truecount does not build");
     }

@@ -324,7 +324,13 @@ fn threads_that_wait_for_each_other_go_on() {
     let Some(program) = built(directory.path(), TURNS, &arguments) else {
         return;
     };
-    let document = json(&["run", "--json", "--sharing", "--", program.to_str().unwrap()]);
+    let document = json(&[
+        "run",
+        "--json",
+        "--sharing",
+        "--",
+        program.to_str().unwrap(),
+    ]);
     assert_eq!(document["exit"]["code"], 0);
     let memory = &document["memory"];
     assert_eq!(memory["lost"], 0);

@@ -16,7 +16,8 @@ unsafe extern "C" {
 }
 
 // R8: the time. R10: one less than there are sets. R11: where the cache is, behind the one of data. R12: 0, of data, or 1, of
-// instructions. RSI: a line (of instructions: as `xlate::recent::code_line` says it). RAX: its row, from R11 on. RCX: how many are known there. RDX: the number of the line's place.
+// instructions. RSI: a line (of instructions: as `xlate::recent::code_line` says it). RAX: its row, from R11 on. RCX: how
+// many are known there. RDX: the number of the line's place.
 global_asm!(
     ".pushsection .text",
     // The line's row, and its place there: CF is set if it has one.

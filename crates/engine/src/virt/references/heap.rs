@@ -129,11 +129,7 @@ pub(super) struct Scout {
 impl Scout {
     /// From the beginning of a part on; `words`: what was said before.
     pub(super) fn new(part: u32, words: Words) -> Self {
-        Self {
-            part,
-            at: 0,
-            words,
-        }
+        Self { part, at: 0, words }
     }
 
     /// It has not come as far as this part.
