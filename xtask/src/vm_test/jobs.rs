@@ -10,7 +10,7 @@ use super::outcome::{Tally, judge};
 use super::plan::{Arch, Privilege};
 use super::rig;
 
-/// Most machines at a time: each has a gigabyte of memory.
+/// Most machines at a time: the rigs give each half a gigabyte of memory.
 const MOST: usize = 4;
 
 /// What is shipped into a guest.
