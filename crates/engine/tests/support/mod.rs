@@ -5,7 +5,7 @@
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 use truecount_engine::step;
 use truecount_engine::virt::{self, LaunchError, Options, Running, Totals};
 
@@ -45,7 +45,8 @@ pub fn launch(command: &mut Command, options: &Options) -> Option<Running> {
 /// Status, output and counts; `None` (and a printed reason) where the machine forbids ptrace.
 pub fn run(mut command: Command, options: &Options) -> Option<(ExitStatus, String, Totals)> {
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
-    command.stdout(writer);
+    // (What `Command::output` gives a program that is run natively, whatever these tests have there.)
+    command.stdin(Stdio::null()).stdout(writer);
     fixed_layout(&mut command);
     let running = launch(&mut command, options)?;
     // The command holds an end of the pipe.
