@@ -69,7 +69,7 @@ fn hand_over(context: &mut Context, last: u32) {
     let header = slots::header();
     header.rings.bell.fetch_add(1, AcqRel);
     sys::futex_wake(&header.rings.bell);
-    let (mut rounds, mut waited) = (0, false);
+    let mut rounds = 0;
     loop {
         let read = context.noted.read.load(Acquire);
         if filled.wrapping_sub(read) < CHUNKS {
@@ -85,10 +85,9 @@ fn hand_over(context: &mut Context, last: u32) {
         }
         sys::futex_wait(&context.noted.read, read, 1000);
         rounds += 1;
-        waited = true;
     }
     // (Words that nobody reads are written over, which a short part is too short for.)
-    let short = waited && known::is_shared() && context.noted.idle == 0;
+    let short = rounds > 0 && known::is_shared() && context.noted.idle == 0;
     let part = filled % CHUNKS;
     let said = if short {
         (part + 1) * CHUNK + APART - SHORT

@@ -6,7 +6,10 @@ use std::process::Command;
 
 use crate::support::{stderr, stdout, virtual_pmu};
 
-/// gungraun's runner of that version, where it is installed (`cargo install gungraun-runner --version 0.20.0`).
+/// The suite's version of gungraun (`tests/gungraun/Cargo.toml`), which a runner of another one refuses.
+const VERSION: &str = "0.20.0";
+
+/// gungraun's runner of that version, where it is installed (`cargo install gungraun-runner --version …`).
 fn runner() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
@@ -15,7 +18,7 @@ fn runner() -> Option<PathBuf> {
     let mut files = directories.map(|directory| directory.join("gungraun-runner"));
     files.find(|file| {
         let said = Command::new(file).arg("--version").output();
-        said.is_ok_and(|said| stdout(&said).trim_end().ends_with(" 0.20.0"))
+        said.is_ok_and(|said| stdout(&said).split_whitespace().last() == Some(VERSION))
     })
 }
 
@@ -43,7 +46,7 @@ fn a_suite_runs_unmodified() {
         return;
     }
     let Some(runner) = runner() else {
-        truecount_testing::skip!("gungraun", "no gungraun-runner 0.20.0 in PATH");
+        truecount_testing::skip!("gungraun", "no gungraun-runner {VERSION} in PATH");
         return;
     };
     let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/gungraun");

@@ -25,6 +25,8 @@ pub const APART: u32 = 256;
 /// Words of a short part, which is the end of a long one. Where threads that wait for who reads their rings wait for each
 /// other, too, each time takes as long as a part takes to be read.
 pub const SHORT: u32 = CHUNK / 32;
+// (It begins where a block can, and has room for several.)
+const _: () = assert!(SHORT.is_multiple_of(APART) && SHORT >= 4 * APART && SHORT < CHUNK);
 /// Most words of a block, the head included.
 pub const MAX_WORDS: usize = 200;
 /// Words of the whole ring.
