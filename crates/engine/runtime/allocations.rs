@@ -97,6 +97,11 @@ pub fn is_hook(pc: u64) -> bool {
     HOOKED.at(pc) != 0
 }
 
+/// The places of a range in front of which it is.
+pub fn each_hook(start: u64, end: u64, f: impl FnMut(u64)) {
+    HOOKED.each(start, end, f);
+}
+
 /// Finds the functions of a mapping for execution.
 pub fn find(range: &Range<u64>, offset: u64, inode: u64, path: &[u8]) {
     let Some((file, place)) = File::of_mapping(range, offset, inode, path) else {

@@ -12,11 +12,13 @@ mod save;
 
 pub use save::save;
 
+use crate::allocations;
 use crate::block::NONE;
 use crate::cache::kept::{ACTIVE, FRESH, Kept, SPENT};
 use crate::collect;
 use crate::counts;
 use crate::engine::Engine;
+use crate::known;
 use crate::layout::{Context, StartArgs};
 use crate::lock::Mutex;
 use crate::pages::{EXEC, READ, WRITE};
@@ -24,6 +26,7 @@ use crate::program_memory;
 use crate::snapshot::{Identity, Image, MAX_IMAGES, SavedPage, hash};
 use crate::sys;
 use crate::syscall_table as nr;
+use crate::xlate::known::Shadow;
 
 /// An executable, private, read-only mapping of a file as it is now.
 #[derive(Clone, Copy)]
@@ -88,15 +91,18 @@ static STORE: Mutex<Store> = Mutex::new(Store {
 /// At the start of an image: takes over the snapshot behind `fd` (`u64::MAX`:
 /// there is none) and looks at what is mapped already.
 pub fn start(engine: &mut Engine, context: &mut Context, args: &StartArgs) {
-    let (fd, effort) = (args.cache_fd, args.cache_effort);
+    // Kept code looks at the shadow of what the program references, wherever that is.
+    let fits = known::filter().is_none_or(|filter| filter.state != Shadow::Absent);
+    let fd = args.cache_fd;
+    let effort = if fits { args.cache_effort } else { u64::MAX };
     let store = &mut *STORE.lock();
     store.effort = effort;
     store.leader = context.leader;
     store.process = context.leader;
     store.key = args.cache_key;
-    store.on = fd != u64::MAX || effort != u64::MAX;
+    store.on = fits && (fd != u64::MAX || effort != u64::MAX);
     if fd != u64::MAX {
-        let loaded = load::load(store, &mut engine.cache, fd);
+        let loaded = fits && load::load(store, &mut engine.cache, fd);
         // SAFETY: our descriptor.
         unsafe { sys::call(nr::CLOSE, [fd, 0, 0, 0, 0, 0]) };
         if !loaded {
@@ -252,16 +258,19 @@ impl Store {
             let head = if page.head < blocks { page.head } else { NONE };
             pages.adopt(page.number, READ | EXEC, head);
         }
-        // They were translated in a run that asked elsewhere.
-        let Engine { cache, pages, .. } = engine;
-        collect::each_hook(image.start, image.end, |pc| pages.drop_at(cache, pc));
         if let Some(place) = engine.cache.kept.active.get_mut(at) {
             *place = ACTIVE;
         }
         if counts::per_block() {
+            // (The allocator's functions in it are found then.)
             counts::note_mappings();
             counts::take_over(words_of(self.log, image));
         }
+        // They were translated in a run that asked elsewhere.
+        let Engine { cache, pages, .. } = engine;
+        let (start, end) = (image.start, image.end);
+        collect::each_hook(start, end, |pc| pages.drop_at(cache, pc));
+        allocations::each_hook(start, end, |pc| pages.drop_at(cache, pc));
         true
     }
 

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use super::outcome::{Tally, judge};
 use super::plan::{Arch, Privilege};
@@ -54,6 +55,7 @@ impl Job {
     }
 
     fn verdict(&self, title: &str) -> Result<Tally> {
+        let started = Instant::now();
         let run = rig::run(
             &self.script,
             self.arch,
@@ -65,7 +67,8 @@ impl Job {
         )?;
         let verdict = judge(&run, matches!(self.privilege, Privilege::Root));
         // In one piece: another machine's is printed beside it.
-        let mut report = format!("vm-test: {title}\n");
+        let seconds = started.elapsed().as_secs();
+        let mut report = format!("vm-test: {title} ({seconds} s)\n");
         if verdict.failed() && !self.verbose {
             report.push_str(&run.output);
         }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::memory::built;
+use crate::memory::{built, built_by};
 use crate::support::{code, stderr, stdout, truecount, virtual_pmu};
 
 /// Three runs, the first without kept translations, on a file system that is mounted as the first argument says and
@@ -237,5 +237,135 @@ fn references_and_chosen_functions_are_the_same_with_kept_translations() {
                 .count(),
             5
         );
+    }
+}
+
+/// Blocks of the heap from two places, `strdup` among them, a child, and references of several sorts.
+const HEAP: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+struct list { struct list *next; char *text; };
+__attribute__((noinline)) static struct list *first(struct list *next) {
+    struct list *one = malloc(sizeof *one);
+    one->next = next; one->text = strdup("one of the first");
+    return one;
+}
+__attribute__((noinline)) static struct list *second(struct list *next) {
+    struct list *one = calloc(3, sizeof *one);
+    one->next = next; one->text = realloc(0, 77);
+    memset(one->text, 'x', 76); one->text[76] = 0;
+    return one;
+}
+int main(int count, char **words) {
+    struct list *all = 0;
+    size_t bytes = 0;
+    for (int i = 0; i < 300; i++) all = words[1][i & 1] == 'a' ? first(all) : second(all);
+    if (words[1][2] == 'c') {
+        pid_t child = fork();
+        if (!child) { all = second(all); _exit(strlen(all->text) != 76); }
+        waitpid(child, NULL, 0);
+    }
+    while (all) {
+        struct list *next = all->next;
+        bytes += strlen(all->text) + *(unsigned *)(all->text + 1) % 3;
+        free(all->text); free(all);
+        all = next;
+    }
+    printf("%zu\n", bytes);
+    return 0;
+}
+"#;
+
+/// What translations that were kept look up, and where they ask for the heap's blocks, is this run's: also where the run
+/// that left them came to other places that allocate.
+#[test]
+fn facts_model_and_heap_are_the_same_with_kept_translations() {
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = built(directory.path(), HEAP, &["-O1", "-g"]) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let warm = empty(directory.path(), "warm");
+    let run = |cache: &Path, how: &[&str], word: &str| {
+        let words = [&["run", "--deterministic", "--json"], how, &["--", program]].concat();
+        let text = kept_in(cache, &[&words[..], &[word]].concat());
+        let text = &text[text.find('{').unwrap()..];
+        let end = text.rfind('}').unwrap();
+        let document: serde_json::Value = serde_json::from_str(&text[..=end]).unwrap();
+        let blocks = |name: &str| document[name].as_u64().unwrap();
+        let told = (document["counters"].clone(), document["memory"].clone());
+        (told, blocks("translated_blocks"), blocks("cached_blocks"))
+    };
+    for how in [
+        &["--memory"][..],
+        &["--model=cachegrind"],
+        &["--sharing"],
+        &["-e", "lines-touched,unaligned"],
+        &["-e", "l1d-misses,mispredicts"],
+    ] {
+        // The same lengths: the stack lies where it lay.
+        for (number, word) in ["aa-", "bb-", "abc"].into_iter().enumerate() {
+            let (cold, translated, cached) = run(&warm, &[how, &["--no-cache"]].concat(), word);
+            assert_eq!(cached, 0, "{how:?}");
+            let counted = cold.0.as_array().is_some_and(|all| !all.is_empty());
+            assert!(
+                counted && (how[0] == "-e" || cold.1["facts"].is_object()),
+                "{how:?}"
+            );
+            for turn in 0..2 {
+                let (told, again, cached) = run(&warm, how, word);
+                assert!(told == cold, "{how:?} {word} {turn}");
+                let mostly = (number, turn) == (0, 0) || again * 4 < translated && cached > 0;
+                assert!(mostly, "{how:?} {word}: {again} of {translated}");
+            }
+        }
+    }
+}
+
+/// Code that fills a whole area, most of it what references lead to that are new.
+#[test]
+fn an_area_that_was_filled_is_taken_over() {
+    const MANY: &str = ".rept 24000\n\
+        mov rax, [rdi+8]\nadd [rsi+16], rax\nmov rbx, [rdi+rcx*8+32]\nadd [rsi+rcx*8+64], rbx\n\
+        adc rdx, [rdi+rcx+128]\nadc rdx, [rsi+rcx+256]\njmp 1f\n1:\n.endr\n";
+    if !virtual_pmu() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let source = format!(
+        ".intel_syntax noprefix\n.globl _start\n_start:\nlea rdi, [rip+room]\nlea rsi, [rip+room+2048]\n\
+         xor ecx, ecx\n{MANY}mov eax, 60\nxor edi, edi\nsyscall\n.bss\n.balign 64\nroom: .skip 8192\n"
+    );
+    let arguments = ["-nostdlib", "-static"];
+    let Some(program) = built_by("cc", "many.s", directory.path(), &source, &arguments) else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let cache = empty(directory.path(), "cache");
+    let words = [
+        "run",
+        "--deterministic",
+        "--json",
+        "--memory",
+        "--",
+        program,
+    ];
+    let runs = [0, 1, 2].map(|_| {
+        let document = kept_in(&cache, &words);
+        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+        let blocks = |name: &str| document[name].as_u64().unwrap();
+        let facts = document["memory"]["facts"].clone();
+        (facts, blocks("translated_blocks"), blocks("cached_blocks"))
+    });
+    assert!(runs[0].1 > 24_000, "{runs:?}");
+    for run in &runs[1..] {
+        assert_eq!(run.0, runs[0].0);
+        assert!(run.1 == 0 && run.2 > 24_000, "{run:?}");
     }
 }

@@ -9,7 +9,7 @@ use super::Cache;
 use crate::layout::{HUGE, WATCHED};
 use crate::own_memory::{self, AREA};
 use crate::syscall_table as nr;
-use crate::{counts, filtered, slots, sys};
+use crate::{clock, counts, filtered, slots, sys};
 
 /// Instructions that a thread has executed before the tables are moved, which every indirect branch reads …
 const TABLES: u64 = 40_000_000;
@@ -20,8 +20,9 @@ const STEP: u64 = 20_000_000;
 /// When there was nothing to move.
 const LATER: u64 = 100_000_000;
 const _: () = assert!(AREA / HUGE <= u32::BITS as u64);
-/// Where no total is kept: visits to the runtime instead, each for so many instructions.
-const A_VISIT: u64 = 10_000;
+/// Where no total is kept: the process's CPU time instead, looked at each so many visits to the runtime. (How many visits
+/// there are says little: code that was kept has few.) A nanosecond for an instruction.
+const VISITS: u64 = 64;
 
 /// How far it is.
 pub(super) struct Huge {
@@ -90,7 +91,9 @@ impl Cache {
     pub fn enlarge_pages(&mut self, slot: u32) {
         self.huge.visits += 1;
         let done = match counts::per_block() {
-            true => self.huge.visits * A_VISIT,
+            true if !self.huge.visits.is_multiple_of(VISITS) => return,
+            // CLOCK_PROCESS_CPUTIME_ID
+            true => clock::real(2),
             false => slots::slot(slot).total(),
         };
         if done < self.huge.due || slots::header().huge_pages == 0 || filtered::on() {

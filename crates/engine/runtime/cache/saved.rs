@@ -4,10 +4,9 @@
 use super::areas::{HOT, default_entry};
 use super::kept::place;
 use super::links::{patch, set_table};
-use super::sections::{CHUNK_BLOCKS, CHUNK_EXITS, bound};
+use super::sections::{CHUNK_BLOCKS, CHUNK_EXITS, bound, places_of};
 use super::{Cache, Exit};
 use crate::block::{Block, NONE};
-use crate::own_memory::AREA;
 use crate::snapshot::{AreaFacts, Facts, MAX_AREAS, Piece, Prefix, piece};
 use crate::table::Table;
 use core::mem::size_of;
@@ -26,6 +25,12 @@ fn adopt_table<T: Copy>(table: &mut Table<T>, fd: u64, piece: Piece) -> bool {
     true
 }
 
+/// What comes stays, so its code may only be a part of what the code cache can hold.
+fn is_too_long(pieces: &[Piece]) -> bool {
+    let code = pieces.iter().skip(piece::AREAS);
+    code.map(|piece| piece.bytes).sum::<u64>() > bound() / 2
+}
+
 impl Cache {
     /// Takes over a snapshot, before anything has been translated. False: it does
     /// not fit here, and nothing of it is used.
@@ -39,24 +44,14 @@ impl Cache {
                 .take(facts.area_count as usize)
                 .enumerate()
         };
-        // What comes stays, so it may only be a part of what the code cache can hold.
-        let code_bytes: u64 = (0..facts.area_count as usize)
-            .flat_map(|at| [code(at, 0), code(at, 1)])
-            .flatten()
-            .map(|piece| piece.bytes)
-            .sum();
-        if code_bytes > bound() / 2 {
+        if is_too_long(&prefix.pieces) {
             return false;
         }
         for (at, area) in areas() {
             let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else {
                 return false;
             };
-            if hot.bytes > HOT - 0x10_0000 || cold.bytes > AREA - HOT - 0x10_0000 {
-                self.drop_areas();
-                return false;
-            }
-            if !self.map_area(area.base) {
+            if places_of(hot.bytes, cold.bytes).is_none() || !self.map_area(area.base) {
                 self.drop_areas();
                 return false;
             }
@@ -141,7 +136,7 @@ impl Cache {
         }
     }
 
-    /// Describes tables and code for a request; false if there are too many areas.
+    /// Describes tables and code for a request; false if no process would take them over.
     pub fn describe(&self, pieces: &mut [Piece], facts: &mut Facts) -> bool {
         fn whole<T: Copy>(table: &Table<T>) -> Piece {
             Piece {
@@ -179,6 +174,6 @@ impl Cache {
         }
         facts.area_count = self.area_count as u64;
         facts.blocks = self.blocks.len() as u64;
-        true
+        !is_too_long(pieces)
     }
 }

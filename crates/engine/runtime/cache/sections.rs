@@ -87,6 +87,16 @@ fn shape() -> (u64, u64, u64) {
     (hot, cold, (HOT / hot).min(Area::SECTIONS as u64))
 }
 
+/// Over how many sections' places of an area so many bytes of hot and cold code reach, with something left over for what
+/// must be written ([`Section::has_room`]); `None`: it has not so many.
+pub(super) fn places_of(hot: u64, cold: u64) -> Option<u64> {
+    let (hot_size, cold_size, count) = shape();
+    let places = hot
+        .div_ceil(hot_size)
+        .max((cold + ROOM / 4).div_ceil(cold_size));
+    (places <= count).then_some(places)
+}
+
 impl Section {
     /// Room in both halves for a translation.
     pub(super) fn is_open(&self) -> bool {
@@ -205,11 +215,8 @@ impl Cache {
 
     /// A section for what came from disk: it is added to, and never emptied.
     pub(super) fn keep_section(&mut self, at: usize, hot: u64, cold: u64) {
-        let (hot_size, cold_size, count) = shape();
-        let places = (hot.div_ceil(hot_size))
-            .max(cold.div_ceil(cold_size))
-            .clamp(1, count);
-        let Some(number) = self.begin_section(at) else {
+        let (hot_size, cold_size, _) = shape();
+        let (Some(places), Some(number)) = (places_of(hot, cold), self.begin_section(at)) else {
             return;
         };
         let base = self.areas.get(at).base;

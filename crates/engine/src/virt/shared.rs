@@ -123,11 +123,7 @@ fn bits(options: &super::Options, blocks: bool, own_clock: bool) -> u32 {
 impl Shared {
     pub(super) fn new(options: &super::Options) -> Result<Self, LaunchError> {
         let plain = options.times.is_none();
-        // Such code goes by a shadow that is this run's, or asks at functions of libraries.
-        let noted = references(options);
-        let shadow = noted & option::FILTERED != 0 && noted & option::NO_LINES == 0;
-        let kept = plain && !shadow && noted & option::ALLOCATIONS == 0;
-        let cache = options.cache.clone().filter(|_| kept);
+        let cache = options.cache.clone().filter(|_| plain);
         let own_clock = options.own_clock || options.in_turn;
         let totals = memfd(c"truecount-totals")?;
         totals

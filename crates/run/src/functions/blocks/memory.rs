@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::Names;
-use super::costs::{Numbers, own_address};
+use super::costs::{Numbers, Place, own_address};
 use super::data::{ByData, Objects};
 use super::heap;
 use super::places::Places;
@@ -74,7 +74,11 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
             }
         })
         .collect();
-    orders.sort_by_key(|one| Reverse((one.order.far(), one.order.touches)));
+    orders.sort_by(|a, b| {
+        let rank = |one: &FunctionLocality| Reverse((one.order.far(), one.order.touches));
+        let by_rank = rank(a).cmp(&rank(b));
+        by_rank.then_with(|| (&a.module, &a.function).cmp(&(&b.module, &b.function)))
+    });
     let mut by_data = ByData::default();
     let mut shared = ran
         .executed
@@ -99,7 +103,12 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
         ))
     };
     let mut functions: Vec<_> = functions.into_iter().collect();
-    functions.sort_by_key(|(_, costs)| rank(costs));
+    // Among equals by name: the numbers are those of the order in which code was translated.
+    functions.sort_by(|(a, costs), (b, other)| {
+        let name = |function: &usize| numbers.object_and_name(*function);
+        let by_rank = rank(costs).cmp(&rank(other));
+        by_rank.then_with(|| name(a).cmp(&name(b)))
+    });
     let functions = functions.into_iter().map(|(function, costs)| {
         let (module, name) = numbers.object_and_name(function);
         FunctionMemory {
@@ -112,7 +121,14 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
     lines.retain(|(_, costs)| {
         costs.totals.loads + costs.totals.stores + costs.wrong() + costs.fetch_l1 != 0
     });
-    lines.sort_by_key(|(_, costs)| rank(costs));
+    lines.sort_by(|(a, costs), (b, other)| {
+        let key = |place: &Place| {
+            let name = numbers.object_and_name(place.function);
+            (name, numbers.path(place.file), place.line)
+        };
+        let by_rank = rank(costs).cmp(&rank(other));
+        by_rank.then_with(|| key(a).cmp(&key(b)))
+    });
     let lines = lines.into_iter().take(MOST).map(|(place, costs)| {
         let (module, name) = numbers.object_and_name(place.function);
         LineMemory {
