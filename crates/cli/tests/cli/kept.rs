@@ -248,6 +248,10 @@ const HEAP: &str = r#"
 #include <sys/wait.h>
 #include <unistd.h>
 struct list { struct list *next; char *text; };
+// Where it returns to from `malloc` it goes on without that, too.
+char *maybe(int wanted);
+__asm__("maybe: push %rbx\n xor %eax, %eax\n test %edi, %edi\n jz 1f\n mov $4000, %edi\n"
+        "call malloc@PLT\n 1: pop %rbx\n ret\n");
 __attribute__((noinline)) static struct list *first(struct list *next) {
     struct list *one = malloc(sizeof *one);
     one->next = next; one->text = strdup("one of the first");
@@ -262,6 +266,8 @@ __attribute__((noinline)) static struct list *second(struct list *next) {
 int main(int count, char **words) {
     struct list *all = 0;
     size_t bytes = 0;
+    char *room = maybe(words[1][1] == 'b');
+    if (room) memset(room, 1, 4000);
     for (int i = 0; i < 300; i++) all = words[1][i & 1] == 'a' ? first(all) : second(all);
     if (words[1][2] == 'c') {
         pid_t child = fork();

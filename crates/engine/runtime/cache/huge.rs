@@ -89,6 +89,9 @@ fn replace(at: u64) -> bool {
 impl Cache {
     /// Moves a part to a huge page, where it is time for that; `slot` is the thread's.
     pub fn enlarge_pages(&mut self, slot: u32) {
+        if slots::header().huge_pages == 0 || filtered::on() {
+            return;
+        }
         self.huge.visits += 1;
         let done = match counts::per_block() {
             true if !self.huge.visits.is_multiple_of(VISITS) => return,
@@ -96,7 +99,7 @@ impl Cache {
             true => clock::real(2),
             false => slots::slot(slot).total(),
         };
-        if done < self.huge.due || slots::header().huge_pages == 0 || filtered::on() {
+        if done < self.huge.due {
             return;
         }
         self.huge.due = done + STEP;
