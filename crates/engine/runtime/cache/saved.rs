@@ -14,7 +14,7 @@ use core::mem::size_of;
 /// Puts a table's elements in front; false where they do not fit.
 fn adopt_table<T: Copy>(table: &mut Table<T>, fd: u64, piece: Piece) -> bool {
     let (bytes, size) = (piece.bytes as usize, size_of::<T>());
-    if bytes % size != 0 || bytes / size > table.capacity() / 2 {
+    if bytes % size != 0 || !has_room(table, bytes / size) {
         return false;
     }
     // SAFETY: the table's own memory; nothing has been translated yet.
@@ -25,10 +25,20 @@ fn adopt_table<T: Copy>(table: &mut Table<T>, fd: u64, piece: Piece) -> bool {
     true
 }
 
-/// What comes stays, so its code may only be a part of what the code cache can hold.
-fn is_too_long(pieces: &[Piece]) -> bool {
-    let code = pieces.iter().skip(piece::AREAS);
-    code.map(|piece| piece.bytes).sum::<u64>() > bound() / 2
+/// Whether a table has room for as much again.
+fn has_room<T: Copy>(table: &Table<T>, len: usize) -> bool {
+    len <= table.capacity() / 2
+}
+
+/// Whether code can be taken over: what comes stays, so it may only be a part of what the code cache can hold, and in no
+/// area all there is room for.
+fn code_fits(pieces: &[Piece]) -> bool {
+    let code = pieces.get(piece::AREAS..).unwrap_or(&[]);
+    let all = code.iter().map(|piece| piece.bytes).sum::<u64>();
+    let areas = code.chunks_exact(2);
+    let mut fits = areas
+        .map(|halves| matches!(halves, [hot, cold] if places_of(hot.bytes, cold.bytes).is_some()));
+    all <= bound() / 2 && fits.all(|fits| fits)
 }
 
 impl Cache {
@@ -44,14 +54,11 @@ impl Cache {
                 .take(facts.area_count as usize)
                 .enumerate()
         };
-        if is_too_long(&prefix.pieces) {
+        if !code_fits(&prefix.pieces) {
             return false;
         }
-        for (at, area) in areas() {
-            let (Some(hot), Some(cold)) = (code(at, 0), code(at, 1)) else {
-                return false;
-            };
-            if places_of(hot.bytes, cold.bytes).is_none() || !self.map_area(area.base) {
+        for (_, area) in areas() {
+            if !self.map_area(area.base) {
                 self.drop_areas();
                 return false;
             }
@@ -174,6 +181,11 @@ impl Cache {
         }
         facts.area_count = self.area_count as u64;
         facts.blocks = self.blocks.len() as u64;
-        !is_too_long(pieces)
+        // (What is written and never taken over would be written at each end.)
+        code_fits(pieces)
+            && has_room(&self.blocks, self.blocks.len())
+            && has_room(&self.exits, self.exits.len())
+            && has_room(&self.chunks, self.chunks.len())
+            && has_room(&self.entries, self.entries.len())
     }
 }

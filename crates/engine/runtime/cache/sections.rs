@@ -371,17 +371,12 @@ impl Cache {
     fn make_room(&mut self, pages: &mut Pages) {
         self.free_what_was_left();
         let (hot, cold, _) = shape();
-        let used: u64 = self.sections.slice().iter().map(Section::used).sum();
+        let all = || self.sections.slice().iter();
+        let used: u64 = all().map(Section::used).sum();
         // What was retired is as good as gone; another must be on its way for the next time.
         let live = |section: &&Section| section.state == LIVE;
-        let retired = self.sections.slice().iter().any(|s| s.state == RETIRED);
-        let in_use: u64 = self
-            .sections
-            .slice()
-            .iter()
-            .filter(live)
-            .map(Section::used)
-            .sum();
+        let retired = all().any(|s| s.state == RETIRED);
+        let in_use: u64 = all().filter(live).map(Section::used).sum();
         let next = 2 * (hot + cold);
         if used + next <= bound() || retired && in_use + next <= bound() {
             return;

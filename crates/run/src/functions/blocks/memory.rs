@@ -63,22 +63,7 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
             orders.entry(place.function).or_default().add(counted);
         }
     });
-    let mut orders: Vec<_> = orders
-        .into_iter()
-        .map(|(function, counted)| {
-            let (module, name) = numbers.object_and_name(function);
-            FunctionLocality {
-                module: module.to_owned(),
-                function: name.to_owned(),
-                order: counted.of_code(),
-            }
-        })
-        .collect();
-    orders.sort_by(|a, b| {
-        let rank = |one: &FunctionLocality| Reverse((one.order.far(), one.order.touches));
-        let by_rank = rank(a).cmp(&rank(b));
-        by_rank.then_with(|| (&a.module, &a.function).cmp(&(&b.module, &b.function)))
-    });
+    let orders = localities(&numbers, orders);
     let mut by_data = ByData::default();
     let mut shared = ran
         .executed
@@ -103,10 +88,9 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
         ))
     };
     let mut functions: Vec<_> = functions.into_iter().collect();
-    // Among equals by name: the numbers are those of the order in which code was translated.
     functions.sort_by(|(a, costs), (b, other)| {
         let name = |function: &usize| numbers.object_and_name(*function);
-        let by_rank = rank(costs).cmp(&rank(other));
+        let by_rank = rank(costs).cmp(&rank(other)); // (numbers of names follow translation)
         by_rank.then_with(|| name(a).cmp(&name(b)))
     });
     let functions = functions.into_iter().map(|(function, costs)| {
@@ -154,6 +138,25 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
             locality.functions = orders;
         }
     }
+}
+
+/// Functions by how far apart they use lines again.
+fn localities(numbers: &Numbers, orders: BTreeMap<usize, Counted>) -> Vec<FunctionLocality> {
+    let told = |(function, counted): (usize, Counted)| {
+        let (module, name) = numbers.object_and_name(function);
+        FunctionLocality {
+            module: module.to_owned(),
+            function: name.to_owned(),
+            order: counted.of_code(),
+        }
+    };
+    let mut all: Vec<_> = orders.into_iter().map(told).collect();
+    all.sort_by(|a, b| {
+        let rank = |one: &FunctionLocality| Reverse((one.order.far(), one.order.touches));
+        let by_rank = rank(a).cmp(&rank(b));
+        by_rank.then_with(|| (&a.module, &a.function).cmp(&(&b.module, &b.function)))
+    });
+    all
 }
 
 /// Where a call of an allocator is that returns to an address of an image.
