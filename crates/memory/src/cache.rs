@@ -7,6 +7,7 @@
 
 use crate::geometry::{Beside, Geometry, Machine};
 use crate::prefetch::Prefetcher;
+use crate::replacement::{Replacement, Sets};
 use crate::{By, Kind, Reference};
 
 /// One cache.
@@ -20,6 +21,8 @@ pub struct Cache {
     others: usize,
     line_bits: u32,
     set_mask: u64,
+    /// Another line goes than the least recently used one: all is here, and nothing in front or behind.
+    other: Option<Box<Sets>>,
 }
 
 impl Cache {
@@ -33,6 +36,13 @@ impl Cache {
             others,
             line_bits: geometry.line.trailing_zeros(),
             set_mask: sets.saturating_sub(1),
+            other: match geometry.replacement {
+                Replacement::Lru => None,
+                rule => {
+                    let sets = Sets::new(rule, sets as usize, geometry.ways as usize);
+                    Some(Box::new(sets))
+                }
+            },
         }
     }
 
@@ -51,6 +61,9 @@ impl Cache {
     /// As [`Cache::block`], for one that is not in front.
     fn block_behind(&mut self, block: u64) -> bool {
         let set = (block & self.set_mask) as usize;
+        if let Some(other) = &mut self.other {
+            return other.reference(set, block);
+        }
         let start = set * self.others;
         let others = self.behind.get_mut(start..start + self.others);
         let (Some(front), Some(others)) = (self.front.get_mut(set), others) else {
@@ -81,7 +94,11 @@ impl Cache {
 
     /// A block is there; nothing moves.
     fn has(&self, block: u64) -> bool {
-        let start = (block & self.set_mask) as usize * self.others;
+        let set = (block & self.set_mask) as usize;
+        if let Some(other) = &self.other {
+            return other.has(set, block);
+        }
+        let start = set * self.others;
         let others = self.behind.get(start..start + self.others);
         self.is_in_front(block) || others.is_some_and(|others| others.contains(&block))
     }

@@ -1,10 +1,10 @@
 //! Sizes of caches: written by a user, taken from this CPU, or Cachegrind's.
 
-use crate::{Predictor, Prefetch};
+use crate::{Predictor, Prefetch, Replacement};
 use std::fmt;
 use std::str::FromStr;
 
-/// One cache: bytes, ways, bytes of a line.
+/// One cache: bytes, ways, bytes of a line, and which line goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes in all.
@@ -13,6 +13,8 @@ pub struct Geometry {
     pub ways: u32,
     /// Bytes of a line, a power of two.
     pub line: u32,
+    /// Which line of a full set makes room.
+    pub replacement: Replacement,
 }
 
 /// Why a geometry cannot be simulated.
@@ -62,7 +64,30 @@ impl Geometry {
                 "{size} bytes in {ways} ways of {line}-byte lines make no power of two of sets"
             ));
         }
-        Ok(Self { size, ways, line })
+        Ok(Self {
+            size,
+            ways,
+            line,
+            replacement: Replacement::Lru,
+        })
+    }
+
+    /// The same with another rule by which lines go.
+    ///
+    /// # Errors
+    /// There are more ways than a tree has.
+    pub fn with(self, replacement: Replacement) -> Result<Self, GeometryError> {
+        const MOST: u32 = Replacement::MOST_OF_TREE;
+        if replacement == Replacement::Plru && self.ways > MOST {
+            let ways = self.ways;
+            return Err(GeometryError(format!(
+                "plru of {ways} ways: at most {MOST}"
+            )));
+        }
+        Ok(Self {
+            replacement,
+            ..self
+        })
     }
 
     /// The nearest geometry that can be simulated where the sets are no power of two: fewer sets, and more ways in
@@ -80,11 +105,15 @@ impl Geometry {
 
 impl fmt::Display for Geometry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{},{},{}", self.size, self.ways, self.line)
+        write!(f, "{},{},{}", self.size, self.ways, self.line)?;
+        match self.replacement {
+            Replacement::Lru => Ok(()),
+            other => write!(f, ",{other}"),
+        }
     }
 }
 
-/// `size,ways,line`, as Valgrind's `--D1=` takes it.
+/// `size,ways,line`, as Valgrind's `--D1=` takes it, and perhaps which line goes: `49152,12,64,plru`.
 impl FromStr for Geometry {
     type Err = GeometryError;
 
@@ -95,15 +124,19 @@ impl FromStr for Geometry {
             number(parts.next()),
             number(parts.next()),
             number(parts.next()),
+            parts
+                .next()
+                .map_or(Ok(Replacement::Lru), |rule| rule.trim().parse()),
             parts.next(),
         );
-        let (Some(size), Some(ways), Some(line), None) = all else {
+        let (Some(size), Some(ways), Some(line), Ok(replacement), None) = all else {
             return Err(GeometryError(format!(
-                "'{text}' is no geometry: bytes,ways,bytes of a line are wanted, as in 32768,8,64"
+                "'{text}' is no geometry: bytes,ways,bytes of a line are wanted, as in 32768,8,64, and perhaps which line \
+                 goes: lru, plru, fifo, random"
             )));
         };
         let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        Self::new(size, small(ways), small(line))
+        Self::new(size, small(ways), small(line))?.with(replacement)
     }
 }
 
@@ -134,7 +167,12 @@ pub struct Beside {
 }
 
 const fn geometry(size: u64, ways: u32, line: u32) -> Geometry {
-    Geometry { size, ways, line }
+    Geometry {
+        size,
+        ways,
+        line,
+        replacement: Replacement::Lru,
+    }
 }
 
 impl Machine {

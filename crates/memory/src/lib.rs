@@ -21,6 +21,7 @@ mod geometry;
 mod heap;
 mod locality;
 mod prefetch;
+mod replacement;
 mod sharing;
 mod tage;
 
@@ -32,6 +33,7 @@ pub use geometry::{Beside, Geometry, GeometryError, Machine};
 pub use heap::{Heap, HeapLines, HeapSite, LARGE, Moment, Near};
 pub use locality::{CLASSES, Locality, Stride, Strides, WorkingSet, class_range};
 pub use prefetch::Prefetch;
+pub use replacement::Replacement;
 pub use sharing::{Shared, Sharing};
 
 /// Bytes of the lines that facts are counted in: those of every x86-64 CPU.

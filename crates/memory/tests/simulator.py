@@ -10,13 +10,36 @@ import sys
 from collections import OrderedDict
 
 
+class Tree:
+    """Of places, halved until one is left; each node says which half was not used last."""
+
+    def __init__(self, places):
+        half = (len(places) + 1) // 2
+        self.places, self.halves = places, []
+        if len(places) > 1:
+            self.halves, self.to = [Tree(places[:half]), Tree(places[half:])], 0
+
+    def points_to(self):
+        return self.halves[self.to].points_to() if self.halves else self.places[0]
+
+    def use(self, place):
+        if self.halves:
+            used = int(place in self.halves[1].places)
+            self.to = 1 - used
+            self.halves[used].use(place)
+
+
 class Cache:
     def __init__(self, text):
-        size, ways, line = (int(part) for part in text.split(","))
-        self.ways, self.line, self.sets = ways, line, [OrderedDict() for _ in range(size // ways // line)]
+        size, ways, line, rule = (text + ",lru").split(",")[:4]
+        self.ways, self.line, self.rule, self.random = int(ways), int(line), rule, 1
+        self.sets = [OrderedDict() for _ in range(int(size) // self.ways // self.line)]
+        self.trees = [Tree(range(self.ways)) for _ in self.sets] if rule == "plru" else None
 
     def touch(self, block):
         ways = self.sets[block % len(self.sets)]
+        if self.rule != "lru":
+            return self.touch_otherwise(ways, block)
         if block in ways:
             ways.move_to_end(block)
             return False
@@ -24,6 +47,28 @@ class Cache:
         if len(ways) > self.ways:
             ways.popitem(last=False)
         return True
+
+    def touch_otherwise(self, ways, block):
+        """`ways`: by block its place. In the order in which they came in."""
+        tree = self.trees[block % len(self.sets)] if self.trees else None
+        missed = block not in ways
+        if missed and len(ways) < self.ways:
+            ways[block] = len(ways)
+        elif missed:
+            if self.rule == "fifo":
+                gone = next(iter(ways))
+            elif self.rule == "plru":
+                place = tree.points_to()
+                gone = next(one for one, at in ways.items() if at == place)
+            else:
+                for shift in (13, -7, 17):
+                    self.random ^= (self.random << shift if shift > 0 else self.random >> -shift) % 2**64
+                place = self.random % self.ways
+                gone = next(one for one, at in ways.items() if at == place)
+            ways[block] = ways.pop(gone)
+        if tree:
+            tree.use(ways[block])
+        return missed
 
     def misses(self, address, size):
         first, last = address // self.line, (address + size - 1) // self.line

@@ -438,3 +438,58 @@ int main(void) { return rows() + columns(); }
     let text = stderr(&run(&["run", "--model=cachegrind", "--", program]));
     assert!(text.contains("program.c:12"), "{text}");
 }
+
+/// Which line of a full set goes is said with the sizes; a tree's choice is another one than the least recently used line.
+#[test]
+fn lines_go_by_the_rule_that_is_said() {
+    if !virtual_pmu() {
+        return;
+    }
+    let misses = |d1: &str| {
+        let document = json(&[
+            "run",
+            "--deterministic",
+            "--json",
+            "--I1=1024,4,64",
+            d1,
+            "--LL=65536,4,64,fifo",
+            "--",
+            "true",
+        ]);
+        let model = &document["memory"]["model"];
+        assert!(model["ll"].as_str() == Some("65536,4,64,fifo"), "{model}");
+        model["reads"]["l1_misses"].as_u64().unwrap()
+            + model["writes"]["l1_misses"].as_u64().unwrap()
+    };
+    let rules = ["", ",lru", ",plru", ",fifo", ",random"];
+    let [plain, lru, others @ ..] = rules.map(|rule| misses(&format!("--D1=2048,4,64{rule}")));
+    assert_eq!(plain, lru);
+    // No count is far from the others, none is the same.
+    let mut all = [&[lru], &others[..]].concat();
+    all.sort_unstable();
+    assert!(all[0] > 100 && all[3] < 2 * all[0], "{all:?}");
+    assert!(all.windows(2).all(|two| two[0] != two[1]), "{all:?}");
+    assert_eq!(
+        misses("--D1=2048,4,64,random"),
+        others[2],
+        "the same in each run"
+    );
+    for (option, why) in [
+        ("--D1=2048,4,64,mru", "lru, plru, fifo, random"),
+        ("--LL=131072,256,64,plru", "at most 128"),
+        ("--D1=2048,4,64,lru,1", "geometry"),
+    ] {
+        let output = run(&["run", option, "--", "true"]);
+        assert_eq!(code(&output), 2, "{option}");
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+    }
+    let output = run(&[
+        "valgrind",
+        "--tool=callgrind",
+        "--cache-sim=yes",
+        "--D1=2048,4,64,fifo",
+        "true",
+    ]);
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("lru"), "{}", stderr(&output));
+}

@@ -30,13 +30,20 @@ fn same(program: &str, model: &[&str], threads: bool) {
 
 /// Sizes of which different things are known: one set; lines of instructions of half a line; few of all; sets of more lines
 /// than are known.
-const MODELS: [&[&str]; 6] = [
+const MODELS: [&[&str]; 7] = [
     &["--model=cachegrind"],
     &["--D1=1024,16,64", "--I1=2048,1,32", "--LL=65536,4,64"],
     &["--model=cachegrind", "--L2=8192,2,64", "--predictor=tage"],
     &["--D1=4096,1,64", "--I1=65536,1,64", "--LL=1048576,16,128"],
     &["--D1=40960,20,64", "--I1=81920,20,64", "--LL=1048576,16,64"],
     &["--D1=49152,12,64", "--I1=1024,4,64", "--LL=1048576,16,64"],
+    // Other lines go behind the first levels.
+    &[
+        "--D1=4096,4,64",
+        "--I1=2048,2,64",
+        "--L2=8192,4,64,random",
+        "--LL=32768,8,64,plru",
+    ],
 ];
 
 fn check(source: &str, arguments: &[&str], threads: bool, models: &[&[&str]]) {

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use truecount_engine::virt::Action;
-use truecount_memory::{Cpu, Geometry, GeometryError, Machine as Caches};
+use truecount_memory::{Cpu, Geometry, GeometryError, Machine as Caches, Replacement};
 use truecount_profile::export::CallgrindForm;
 use truecount_run::determinism::Machine;
 use truecount_run::references::{Wanted, Without};
@@ -309,6 +309,9 @@ fn set(options: &mut Options, word: &str) -> Result<(), Failure> {
             let size: Geometry = text()?
                 .parse()
                 .map_err(|error: GeometryError| bad(word, &error.to_string()))?;
+            if size.replacement != Replacement::Lru {
+                return Err(bad(word, "Valgrind's caches are lru"));
+            }
             let [i1, d1, ll] = &mut options.caches;
             match name {
                 "--I1" => *i1 = Some(size),

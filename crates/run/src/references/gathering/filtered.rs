@@ -8,7 +8,7 @@ use std::ops::Range;
 use truecount_engine::virt::references::{
     Code, Elements, Executed, Facts, Levels, Lies, Line, MOST_SETS, Thread,
 };
-use truecount_memory::{Beside, Kind, LINE, Moment, Predictor, Prefetch};
+use truecount_memory::{Beside, Kind, LINE, Moment, Predictor, Prefetch, Replacement};
 
 impl Gathering {
     /// A block of the thread whose turn it is, and the lines that it may touch.
@@ -81,7 +81,9 @@ impl Gathering {
         let caches = caches.into_iter().chain(*l2);
         // (References count for at most a line of the smallest.)
         let longest = caches.map(|cache| cache.line).min()?;
-        let looked = machine.d1.line == LINE as u32 && longest >= SHORTEST;
+        let first = [machine.i1, machine.d1];
+        let lru = first.map(|cache| cache.replacement) == [Replacement::Lru; 2];
+        let looked = lru && machine.d1.line == LINE as u32 && longest >= SHORTEST;
         let ordered = tlb.is_some() || itlb.is_some() || *prefetch != Prefetch::None;
         let sets = |sets: u64| u32::try_from(sets).ok().filter(|sets| *sets <= MOST_SETS);
         let levels = Levels {
