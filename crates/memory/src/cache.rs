@@ -38,8 +38,8 @@ impl Cache {
             set_mask: sets.saturating_sub(1),
             other: match geometry.replacement {
                 Replacement::Lru => None,
-                rule => {
-                    let sets = Sets::new(rule, sets as usize, geometry.ways as usize);
+                policy => {
+                    let sets = Sets::new(policy, sets as usize, geometry.ways as usize);
                     Some(Box::new(sets))
                 }
             },

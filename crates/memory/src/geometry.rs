@@ -4,7 +4,7 @@ use crate::{Predictor, Prefetch, Replacement};
 use std::fmt;
 use std::str::FromStr;
 
-/// One cache: bytes, ways, bytes of a line, and which line goes.
+/// One cache: bytes, ways, bytes of a line, replacement policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes in all.
@@ -72,7 +72,7 @@ impl Geometry {
         })
     }
 
-    /// The same with another rule by which lines go.
+    /// The same with another replacement policy.
     ///
     /// # Errors
     /// There are more ways than a tree has.
@@ -113,7 +113,7 @@ impl fmt::Display for Geometry {
     }
 }
 
-/// `size,ways,line`, as Valgrind's `--D1=` takes it, and perhaps which line goes: `49152,12,64,plru`.
+/// `size,ways,line`, as Valgrind's `--D1=` takes it, and perhaps a replacement policy: `49152,12,64,plru`.
 impl FromStr for Geometry {
     type Err = GeometryError;
 
@@ -126,13 +126,13 @@ impl FromStr for Geometry {
             number(parts.next()),
             parts
                 .next()
-                .map_or(Ok(Replacement::Lru), |rule| rule.trim().parse()),
+                .map_or(Ok(Replacement::Lru), |policy| policy.trim().parse()),
             parts.next(),
         );
         let (Some(size), Some(ways), Some(line), Ok(replacement), None) = all else {
             return Err(GeometryError(format!(
-                "'{text}' is no geometry: bytes,ways,bytes of a line are wanted, as in 32768,8,64, and perhaps which line \
-                 goes: lru, plru, fifo, random"
+                "'{text}' is no geometry: bytes,ways,bytes of a line are wanted, as in 32768,8,64, and perhaps a \
+                 replacement policy: lru, plru, fifo, random"
             )));
         };
         let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);

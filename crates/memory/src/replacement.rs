@@ -1,9 +1,10 @@
-//! Which line of a full set makes room for another one, where it is not the least recently used one.
+//! Replacement policies: which line of a full set makes room for another one. The least recently used line's is
+//! [`Cache`](crate::Cache)'s own.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A rule by which a line goes.
+/// A replacement policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Replacement {
     /// The one that was used longest ago.
@@ -38,18 +39,21 @@ impl fmt::Display for Replacement {
 }
 
 impl FromStr for Replacement {
-    type Err = ();
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, ()> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().find(|(name, _)| *name == text);
-        found.map(|(_, one)| *one).ok_or(())
+        found.map(|(_, one)| *one).ok_or_else(|| {
+            let names = Self::ALL.map(|(name, _)| name).join(", ");
+            format!("there is no replacement policy '{text}': {names} are")
+        })
     }
 }
 
-/// Sets with such a rule.
+/// Sets with another policy than the least recently used line.
 #[derive(Clone, Debug)]
 pub(crate) struct Sets {
-    rule: Replacement,
+    policy: Replacement,
     ways: usize,
     /// Block of each place; 0: none.
     blocks: Box<[u64]>,
@@ -60,9 +64,9 @@ pub(crate) struct Sets {
 
 impl Sets {
     /// Empty ones.
-    pub(crate) fn new(rule: Replacement, sets: usize, ways: usize) -> Self {
+    pub(crate) fn new(policy: Replacement, sets: usize, ways: usize) -> Self {
         Self {
-            rule,
+            policy,
             ways,
             blocks: vec![0; sets.saturating_mul(ways)].into_boxed_slice(),
             state: vec![0; sets].into_boxed_slice(),
@@ -86,7 +90,7 @@ impl Sets {
         if let Some(to) = self.blocks.get_mut(set * self.ways + place) {
             *to = block;
         }
-        if self.rule == Replacement::Plru {
+        if self.policy == Replacement::Plru {
             self.turn(set, place);
         }
         known.is_none()
@@ -98,7 +102,7 @@ impl Sets {
             return empty;
         }
         let state = self.state.get(set).copied().unwrap_or(0);
-        match self.rule {
+        match self.policy {
             Replacement::Plru => walk(self.ways, |node, _| state >> node & 1 != 0),
             Replacement::Random => {
                 // (xorshift64: G. Marsaglia, "Xorshift RNGs")
@@ -151,8 +155,8 @@ fn walk(ways: usize, mut upper: impl FnMut(usize, usize) -> bool) -> usize {
 mod tests {
     use super::*;
 
-    fn missed(rule: Replacement, ways: usize, blocks: &[u64]) -> Vec<bool> {
-        let mut sets = Sets::new(rule, 1, ways);
+    fn missed(policy: Replacement, ways: usize, blocks: &[u64]) -> Vec<bool> {
+        let mut sets = Sets::new(policy, 1, ways);
         blocks
             .iter()
             .map(|&block| sets.reference(0, block))
@@ -195,9 +199,12 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for (name, rule) in Replacement::ALL {
-            assert_eq!((name.parse(), rule.to_string().as_str()), (Ok(rule), name));
+        for (name, policy) in Replacement::ALL {
+            assert_eq!(
+                (name.parse(), policy.to_string().as_str()),
+                (Ok(policy), name)
+            );
         }
-        assert_eq!("LRU".parse::<Replacement>(), Err(()));
+        assert!("LRU".parse::<Replacement>().is_err());
     }
 }

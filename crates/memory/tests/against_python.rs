@@ -229,7 +229,7 @@ fn misses_and_predictions_equal_an_independent_simulators() {
         ..l2
     };
     // Other lines go than the least recently used ones, in each level.
-    let rules = |i1: &str, d1: &str, ll: &str| Machine {
+    let policies = |i1: &str, d1: &str, ll: &str| Machine {
         i1: format!("4096,4,64,{i1}").parse().unwrap(),
         d1: format!("49152,12,64,{d1}").parse().unwrap(),
         ll: format!("1048576,16,64,{ll}").parse().unwrap(),
@@ -240,9 +240,9 @@ fn misses_and_predictions_equal_an_independent_simulators() {
         ..Beside::default()
     };
     let machines = [
-        (rules("fifo", "plru", "random"), Beside::default()),
-        (rules("plru", "fifo", "lru"), random_l2),
-        (rules("random", "random", "plru"), Beside::default()),
+        (policies("fifo", "plru", "random"), Beside::default()),
+        (policies("plru", "fifo", "lru"), random_l2),
+        (policies("random", "random", "plru"), Beside::default()),
         (Machine::FIXED, Beside::default()),
         (small, Beside::default()),
         (Machine::FIXED, beside),

@@ -30,15 +30,15 @@ fn has_room<T: Copy>(table: &Table<T>, len: usize) -> bool {
     len <= table.capacity() / 2
 }
 
-/// Whether code can be taken over: what comes stays, so it may only be a part of what the code cache can hold, and in no
-/// area all there is room for.
+/// Whether code can be taken over. What comes stays, so it may only be a part of what the code cache can hold, and each
+/// area needs some room for what must be written.
 fn code_fits(pieces: &[Piece]) -> bool {
     let code = pieces.get(piece::AREAS..).unwrap_or(&[]);
     let all = code.iter().map(|piece| piece.bytes).sum::<u64>();
-    let areas = code.chunks_exact(2);
-    let mut fits = areas
-        .map(|halves| matches!(halves, [hot, cold] if places_of(hot.bytes, cold.bytes).is_some()));
-    all <= bound() / 2 && fits.all(|fits| fits)
+    let mut areas = code.chunks_exact(2);
+    let fits =
+        |area: &[Piece]| matches!(area, [hot, cold] if places_of(hot.bytes, cold.bytes).is_some());
+    all <= bound() / 2 && areas.all(fits)
 }
 
 impl Cache {

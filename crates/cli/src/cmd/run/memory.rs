@@ -25,8 +25,8 @@ pub(super) struct MemoryArgs {
     /// sapphire-rapids, zen2, zen3, zen4, zen5, neoverse-n1, neoverse-v1; implies --memory
     #[arg(long, value_name = "MODEL", num_args = 0..=1, default_missing_value = "this", require_equals = true)]
     model: Option<String>,
-    /// The model's instruction cache: bytes,ways,bytes of a line, and perhaps which line of a full set goes (lru, plru, fifo,
-    /// random); implies --model
+    /// The model's instruction cache: bytes,ways,bytes of a line, and perhaps a replacement policy (lru, plru, fifo, random);
+    /// implies --model
     #[arg(long = "I1", value_name = "GEOMETRY")]
     i1: Option<Geometry>,
     /// Its data cache

@@ -88,10 +88,11 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
         ))
     };
     let mut functions: Vec<_> = functions.into_iter().collect();
+    // Among equals by name: their numbers follow the order of translation.
+    let name = |function: usize| numbers.object_and_name(function);
     functions.sort_by(|(a, costs), (b, other)| {
-        let name = |function: &usize| numbers.object_and_name(*function);
-        let by_rank = rank(costs).cmp(&rank(other)); // (numbers of names follow translation)
-        by_rank.then_with(|| name(a).cmp(&name(b)))
+        let by_rank = rank(costs).cmp(&rank(other));
+        by_rank.then_with(|| name(*a).cmp(&name(*b)))
     });
     let functions = functions.into_iter().map(|(function, costs)| {
         let (module, name) = numbers.object_and_name(function);
@@ -106,10 +107,7 @@ pub fn memory_of(ran: &mut RunResult, names: &mut Names) {
         costs.totals.loads + costs.totals.stores + costs.wrong() + costs.fetch_l1 != 0
     });
     lines.sort_by(|(a, costs), (b, other)| {
-        let key = |place: &Place| {
-            let name = numbers.object_and_name(place.function);
-            (name, numbers.path(place.file), place.line)
-        };
+        let key = |at: &Place| (name(at.function), numbers.path(at.file), at.line);
         let by_rank = rank(costs).cmp(&rank(other));
         by_rank.then_with(|| key(a).cmp(&key(b)))
     });
