@@ -98,6 +98,8 @@ mod own_clock;
 mod pty;
 #[path = "cli/regions.rs"]
 mod regions;
+#[path = "cli/replacement.rs"]
+mod replacement;
 #[path = "cli/reproducible.rs"]
 mod reproducible;
 #[path = "cli/run.rs"]
