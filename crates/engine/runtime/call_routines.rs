@@ -105,8 +105,8 @@ routines!(
     "mov dword ptr gs:[{kind}], \\number",
     "jmp rt_save",
     ".endm",
-    // A wide node has events beside instructions, as many as there can be. RCX's node is left …
-    ".macro rt_tree_leave_events by",
+    // A wide node has events beside instructions: a few, or as many as there can be. RCX's node is left …
+    ".macro rt_tree_leave_events by, is_wide",
     "mov \\by, gs:[{events}]",
     "add [rcx+{wide}], \\by",
     "mov \\by, gs:[{events}+8]",
@@ -115,9 +115,19 @@ routines!(
     "add [rcx+{wide}+16], \\by",
     "mov \\by, gs:[{events}+24]",
     "add [rcx+{wide}+24], \\by",
+    ".if \\is_wide == 2",
+    "mov \\by, gs:[{events}+32]",
+    "add [rcx+{wide}+32], \\by",
+    "mov \\by, gs:[{events}+40]",
+    "add [rcx+{wide}+40], \\by",
+    "mov \\by, gs:[{events}+48]",
+    "add [rcx+{wide}+48], \\by",
+    "mov \\by, gs:[{events}+56]",
+    "add [rcx+{wide}+56], \\by",
+    ".endif",
     ".endm",
     // … and this one entered.
-    ".macro rt_tree_enter_events node, by",
+    ".macro rt_tree_enter_events node, by, is_wide",
     "mov \\by, gs:[{events}]",
     "sub [\\node+{wide}], \\by",
     "mov \\by, gs:[{events}+8]",
@@ -126,6 +136,16 @@ routines!(
     "sub [\\node+{wide}+16], \\by",
     "mov \\by, gs:[{events}+24]",
     "sub [\\node+{wide}+24], \\by",
+    ".if \\is_wide == 2",
+    "mov \\by, gs:[{events}+32]",
+    "sub [\\node+{wide}+32], \\by",
+    "mov \\by, gs:[{events}+40]",
+    "sub [\\node+{wide}+40], \\by",
+    "mov \\by, gs:[{events}+48]",
+    "sub [\\node+{wide}+48], \\by",
+    "mov \\by, gs:[{events}+56]",
+    "sub [\\node+{wide}+56], \\by",
+    ".endif",
     ".endm",
     // From node RCX to node RDX, which is called.
     ".macro rt_tree_move is_wide",
@@ -133,8 +153,8 @@ routines!(
     "add [rcx+{own}], rax",
     "sub [rdx+{own}], rax",
     ".if \\is_wide",
-    "rt_tree_leave_events rax",
-    "rt_tree_enter_events rdx, rax",
+    "rt_tree_leave_events rax, \\is_wide",
+    "rt_tree_enter_events rdx, rax, \\is_wide",
     ".endif",
     "add qword ptr [rdx+{calls}], 1",
     "mov gs:[{node}], rdx",
@@ -250,14 +270,14 @@ routines!(
     "jne 9f",
     "mov rcx, gs:[{node}]",
     ".if \\is_wide",
-    "rt_tree_leave_events rdx",
+    "rt_tree_leave_events rdx, \\is_wide",
     ".endif",
     "mov rdx, gs:[{count}]",
     "add [rcx+{own}], rdx",
     "mov rcx, [rax-{frame_node}]",
     "sub [rcx+{own}], rdx",
     ".if \\is_wide",
-    "rt_tree_enter_events rcx, rdx",
+    "rt_tree_enter_events rcx, rdx, \\is_wide",
     ".endif",
     "mov gs:[{node}], rcx",
     "sub rax, {frame}",
@@ -315,6 +335,8 @@ routines!(
     "rt_tree_set _wide, 1, 0",
     "rt_tree_set _noted, 0, 1",
     "rt_tree_set _noted_wide, 1, 1",
+    "rt_tree_set _widest, 2, 0",
+    "rt_tree_set _noted_widest, 2, 1",
     ".globl rt_tree_routines_end",
     "rt_tree_routines_end:",
     ".popsection",
@@ -343,6 +365,21 @@ declared! {
     NOTED_WIDE: rt_tree_called_noted_wide rt_tree_called_site_noted_wide rt_tree_returns_noted_wide
         rt_tree_jumps_noted_wide rt_tree_jumps_site_noted_wide
         rt_tree_called_off_noted_wide;
+    WIDEST: rt_tree_called_widest rt_tree_called_site_widest rt_tree_returns_widest rt_tree_jumps_widest
+        rt_tree_jumps_site_widest rt_tree_called_off_widest;
+    NOTED_WIDEST: rt_tree_called_noted_widest rt_tree_called_site_noted_widest rt_tree_returns_noted_widest
+        rt_tree_jumps_noted_widest rt_tree_jumps_site_noted_widest
+        rt_tree_called_off_noted_widest;
+}
+
+/// How many events nodes have beside instructions.
+#[derive(Clone, Copy)]
+pub enum Wide {
+    None,
+    /// At most `calls::FEW`.
+    Few,
+    /// As many as there can be.
+    All,
 }
 
 /// Which routines.
@@ -350,8 +387,8 @@ declared! {
 pub struct Routines {
     /// Sites are told apart.
     pub sites: bool,
-    /// Nodes have events beside instructions.
-    pub wide: bool,
+    /// Events of nodes beside instructions.
+    pub wide: Wide,
     /// Nodes are marked in the ring of references.
     pub noted: bool,
     /// What is executed is not collected.
@@ -361,10 +398,12 @@ pub struct Routines {
 /// Their addresses: for calls, for returns, for jumps.
 pub fn vectors(wanted: Routines) -> [u64; 3] {
     let set = match (wanted.wide, wanted.noted) {
-        (false, false) => PLAIN,
-        (true, false) => WIDE,
-        (false, true) => NOTED,
-        (true, true) => NOTED_WIDE,
+        (Wide::None, false) => PLAIN,
+        (Wide::Few, false) => WIDE,
+        (Wide::All, false) => WIDEST,
+        (Wide::None, true) => NOTED,
+        (Wide::Few, true) => NOTED_WIDE,
+        (Wide::All, true) => NOTED_WIDEST,
     };
     let [call, call_site, returns, jump, jump_site, off] = set;
     match (wanted.off, wanted.sites) {

@@ -11,7 +11,7 @@ mod nodes;
 mod realms;
 mod stacks;
 
-use crate::call_routines::{Routines, place, vectors};
+use crate::call_routines::{Routines, Wide, place, vectors};
 use crate::calls::{CALL_CACHE, FIRST, FRAMES, Frame, Node, kind as node_kind};
 use crate::entry::kind;
 use crate::layout::{Context, option, state as slot_state};
@@ -74,7 +74,11 @@ fn set_routines(context: &mut Context, off: bool) {
     let header = slots::header();
     let vectors = vectors(Routines {
         sites: header.options & option::SITES != 0,
-        wide: header.tree.is_wide(),
+        wide: match (header.tree.is_wide(), header.tree.is_widest()) {
+            (false, _) => Wide::None,
+            (true, false) => Wide::Few,
+            (true, true) => Wide::All,
+        },
         noted: header.options & option::REFERENCES != 0,
         off,
     });

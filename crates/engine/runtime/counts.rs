@@ -216,7 +216,7 @@ pub fn describe(pc: u64, built: &block::Block, described: Option<u64>) {
     let mut log = LOG_STATE.lock();
     let counter = log.take();
     let facts = built.facts.get(..usize::from(built.insns)).unwrap_or(&[]);
-    let mut words = [0u64; 20];
+    let mut words = [0u64; log::LONGEST];
     let len = log::write_block(&mut words, counter, pc, facts);
     log.append(words.get(..len).unwrap_or(&[]));
     for part in built.parts.iter().take(built.part_count) {

@@ -97,7 +97,9 @@ pub fn prepare(context: &mut Context) {
     let known = &mut context.noted.known;
     known.vector_note = address(rt_unaligned);
     // (It does not ask whether there is a shadow.)
+    known.tells = u32::from(tells());
     known.vector_alone = match BASE.load(Relaxed) {
+        _ if tells() => known.vector_note,
         0 => known.vector_note,
         _ => address(rt_alone),
     };
@@ -112,7 +114,7 @@ pub fn prepare(context: &mut Context) {
 fn vector_masked() -> u64 {
     let options = slots::header().options;
     match BASE.load(Relaxed) {
-        _ if options & option::REQUESTS != 0 => masked::routine(),
+        _ if options & (option::REQUESTS | option::BY_PATH) != 0 => masked::routine(),
         _ if options & option::NO_LINES != 0 => address(rt_elements_counted),
         0 => masked::routine(),
         _ => address(rt_elements),
@@ -144,6 +146,7 @@ pub fn filter() -> Option<Filter> {
         mask: offset_of!(Context, noted.known.chosen) as u32,
         reads_fs: options & option::READS_FS != 0,
         rotates: options & option::ROTATES != 0,
+        tells: tells(),
     })
 }
 
@@ -171,6 +174,11 @@ pub fn counted_last(context: &Context) -> u32 {
     let known = &context.noted.known;
     let last = known.made.get(known.since.wrapping_sub(1) as usize % 2);
     last.map_or(0, |made| made.lies)
+}
+
+/// Whether what is entered, or not aligned, is told.
+pub fn tells() -> bool {
+    slots::header().options & option::BY_PATH != 0
 }
 
 /// Whether references are filtered.

@@ -24,29 +24,8 @@ const UNREGISTER: u64 = 1;
 
 /// A new image. Where clocks or CPUs are the engine's, so is their number.
 pub fn start(allowed: bool) {
-    let native = option::BLOCKS
-        | option::CALLS
-        | option::SITES
-        | option::TRACE
-        | option::ROTATES
-        | option::LOOPS
-        | option::RANDOM
-        | option::GETRANDOM
-        | option::REQUESTS
-        | option::REFERENCES
-        | option::ALLOCATIONS
-        | option::FILTERED
-        | option::RECENT
-        | option::NO_LINES
-        | option::NO_BYTES
-        | option::NO_TAKEN
-        | option::NO_DATA
-        | option::NO_FETCHES
-        | option::NO_BRANCHES
-        | option::PREDICTED
-        | option::READS_FS
-        | option::WIDE_MASKS;
-    SERVED.store(allowed && slots::header().options & !native == 0, Relaxed);
+    let own = option::CLOCK | option::MACHINE | option::SCHEDULE;
+    SERVED.store(allowed && slots::header().options & own == 0, Relaxed);
 }
 
 /// Pages that the kernel is going to write to: not to be watched from now on.

@@ -133,7 +133,7 @@ pub fn cancel(
             return false;
         }
         made.record.store(0, Relaxed);
-        if made.many == 0 {
+        if made.many == 0 || made.told != 0 && known.recent == 0 {
             // It is in the ring.
             if end < start + 2 {
                 return false;
@@ -142,7 +142,8 @@ pub fn cancel(
             // SAFETY: words of the thread's ring.
             unsafe { head.write(head.read() | Record::CANCELLED) };
             end -= 2;
-        } else {
+        }
+        if made.many != 0 {
             take_back(this, made, Record(record));
         }
         if back == entered {

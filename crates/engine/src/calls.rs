@@ -5,6 +5,8 @@
 //! added to its own cost, when it is entered, taken away. So nothing has to be kept beside, and a thread that is killed
 //! is completed from its context: the node it was in, and its count.
 
+use crate::xlate::facts;
+
 /// A path of functions.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +73,18 @@ pub const CALL_CACHE: u64 = 65_536;
 pub const MAX_NODES: u32 = 4 << 20;
 
 /// Events that nodes can have beside instructions.
-pub const EVENTS: usize = 4;
+pub const EVENTS: usize = 8;
+/// Those of them that most runs do with.
+pub const FEW: usize = 4;
+/// With facts of its references a node has these first: references that read, that write, their bytes, and branches that
+/// were taken.
+pub const FACTS: [u8; 5] = [
+    facts::READS,
+    facts::ALL_WRITES,
+    facts::LOAD_BYTES,
+    facts::STORE_BYTES,
+    facts::TAKEN,
+];
 
 /// Fields of the header that are about the tree.
 #[repr(C)]
@@ -97,6 +110,16 @@ impl Tree {
     /// Nodes have events beside instructions.
     pub fn is_wide(&self) -> bool {
         self.events != [0; EVENTS]
+    }
+
+    /// They have facts of their references.
+    pub fn has_facts(&self) -> bool {
+        self.events.starts_with(&FACTS)
+    }
+
+    /// They have more than [`FEW`].
+    pub fn is_widest(&self) -> bool {
+        self.events.iter().skip(FEW).any(|&event| event != 0)
     }
 
     /// From one node to the next. Behind a wide one are its other events, in the manner of [`Node::own`].
@@ -148,3 +171,5 @@ pub struct Thread {
     /// What was executed so far of [`Tree::events`].
     pub events: [core::sync::atomic::AtomicU64; EVENTS],
 }
+
+const _: () = assert!(size_of::<[u64; EVENTS]>() <= size_of::<Node>());

@@ -8,7 +8,7 @@
 //!
 //! | entry | small field | further words |
 //! |---|---|---|
-//! | block | instructions | address; facts, four a word |
+//! | block | instructions | address; facts, two a word |
 //! | part | 1: adds, 0: takes away; 2: branch taken, 4: predicted wrongly | block's counter, first (bits 32-39), behind the last (40-47), branch (48-55); sums, a byte an event |
 //! | description | – | where it is |
 //! | mapping | – | start; end; file offset; device; inode; path, zero-padded |
@@ -17,7 +17,7 @@
 //! one that covers a block's address tells where the block's code came from.
 //! `core` only.
 
-use crate::xlate::block::{Branch, Part};
+use crate::xlate::block::{Branch, MAX_INSNS, Part};
 use crate::xlate::facts::{Counts, EVENTS, Facts};
 
 /// A block entry's kind.
@@ -44,7 +44,7 @@ pub fn head(kind: u8, words: usize, small: u8, counter: u32) -> u64 {
         | u64::from(counter) << 32
 }
 
-/// Facts of a block's instructions, four a word.
+/// Facts of a block's instructions, two a word.
 #[derive(Clone, Copy, Debug)]
 pub struct Packed<'a> {
     words: &'a [u64],
@@ -55,8 +55,8 @@ impl<'a> Packed<'a> {
     /// One after the other.
     pub fn iter(self) -> impl Iterator<Item = Facts> + 'a {
         (0..self.len).map(move |at| {
-            let word = self.words.get(at / 4).copied().unwrap_or(0);
-            Facts((word >> (at % 4 * 16)) as u16)
+            let word = self.words.get(at / 2).copied().unwrap_or(0);
+            Facts((word >> (at % 2 * 32)) as u32)
         })
     }
 }
@@ -122,7 +122,7 @@ pub fn entry(words: &[u64]) -> Option<(Entry<'_>, usize)> {
             pc: word(0),
             facts: Packed {
                 words: rest.get(1..)?,
-                len: usize::from(small).min(rest.len().saturating_sub(1) * 4),
+                len: usize::from(small).min(rest.len().saturating_sub(1) * 2),
             },
         },
         PART => {
@@ -185,13 +185,16 @@ impl Entry<'_> {
     }
 }
 
+/// Words of the longest block entry.
+pub const LONGEST: usize = 2 + MAX_INSNS / 2;
+
 /// Words of a block entry, written to `out`; returns how many.
-pub fn write_block(out: &mut [u64; 20], counter: u32, pc: u64, facts: &[Facts]) -> usize {
-    let len = 2 + facts.len().div_ceil(4);
+pub fn write_block(out: &mut [u64; LONGEST], counter: u32, pc: u64, facts: &[Facts]) -> usize {
+    let len = 2 + facts.len().div_ceil(2);
     let (mut at, mut word) = (2, 0u64);
     for (number, fact) in facts.iter().enumerate() {
-        word |= u64::from(fact.0) << (number % 4 * 16);
-        if number % 4 == 3 || number + 1 == facts.len() {
+        word |= u64::from(fact.0) << (number % 2 * 32);
+        if number % 2 == 1 || number + 1 == facts.len() {
             if let Some(place) = out.get_mut(at) {
                 *place = word;
             }
@@ -246,9 +249,9 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let facts: Vec<Facts> = (1..=9).map(|n| Facts(n | n << 4)).collect();
-        let mut words = [0; 20];
+        let mut words = [0; LONGEST];
         let len = write_block(&mut words, 7, 0x1234, &facts);
-        assert_eq!(len, 2 + 3);
+        assert_eq!(len, 2 + 5);
         let (entry_read, used) = entry(&words).unwrap();
         assert_eq!(used, len);
         let Entry::Block {

@@ -149,6 +149,43 @@ pub struct Touched {
     pages: Vec<Page>,
     /// Empty, while nothing is being touched.
     recent: Box<[(u64, u32)]>,
+    extent: Extent,
+}
+
+/// How much of a memory was touched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Lines (64 bytes) that were read or written.
+    pub lines: u64,
+    /// Lines that were written.
+    pub written: u64,
+    /// Pages (4,096 bytes) that were read or written.
+    pub pages: u64,
+}
+
+impl Extent {
+    /// Adds what came since an earlier one.
+    pub fn add_since(&mut self, before: &Self, after: &Self) {
+        self.lines += after.lines - before.lines;
+        self.written += after.written - before.written;
+        self.pages += after.pages - before.pages;
+    }
+}
+
+impl Page {
+    /// Lines (a bit each) are touched, which this is told.
+    #[inline]
+    fn touch(&mut self, lines: u64, kind: Kind, extent: &mut Extent) {
+        let is_new = |known: u64| u64::from((lines & !known).count_ones());
+        extent.lines += is_new(self.read | self.written);
+        if kind.stores() {
+            extent.written += is_new(self.written);
+            self.written |= lines;
+        }
+        if kind.loads() {
+            self.read |= lines;
+        }
+    }
 }
 
 impl Default for Touched {
@@ -164,6 +201,7 @@ impl Touched {
             places: FxHashMap::default(),
             pages: Vec::new(),
             recent: Box::default(),
+            extent: Extent::default(),
         }
     }
 
@@ -179,6 +217,11 @@ impl Touched {
 
     #[inline]
     fn page(&mut self, page: u64) -> Option<&mut Page> {
+        self.page_and_extent(page).map(|(page, _)| page)
+    }
+
+    #[inline]
+    fn page_and_extent(&mut self, page: u64) -> Option<(&mut Page, &mut Extent)> {
         if self.recent.is_empty() {
             self.resume();
         }
@@ -191,19 +234,20 @@ impl Touched {
                     number: page,
                     ..Page::default()
                 });
+                self.extent.pages += 1;
             }
             *recent = (page, place);
         }
-        self.pages.get_mut(recent.1 as usize)
+        let page = self.pages.get_mut(recent.1 as usize)?;
+        Some((page, &mut self.extent))
     }
 
     /// A line is touched: its number, as `address / LINE`.
     #[inline]
     pub fn line(&mut self, line: u64, kind: Kind) {
         let bit = 1 << (line % LINES);
-        if let Some(place) = self.page(line / LINES) {
-            place.read |= if kind.loads() { bit } else { 0 };
-            place.written |= if kind.stores() { bit } else { 0 };
+        if let Some((place, extent)) = self.page_and_extent(line / LINES) {
+            place.touch(bit, kind, extent);
         }
     }
 
@@ -251,9 +295,8 @@ impl Touched {
             let last = end.min(page * PAGE + (PAGE - 1));
             let (from, to) = (at % PAGE / LINE, last % PAGE / LINE);
             let lines = (u64::MAX >> (63 - (to - from))) << from;
-            if let Some(place) = self.page(page) {
-                place.read |= if kind.loads() { lines } else { 0 };
-                place.written |= if kind.stores() { lines } else { 0 };
+            if let Some((place, extent)) = self.page_and_extent(page) {
+                place.touch(lines, kind, extent);
             }
             if last == end {
                 return;
@@ -262,31 +305,31 @@ impl Touched {
         }
     }
 
-    fn lines(&self, of: impl Fn(&Page) -> u64) -> u64 {
-        self.pages
-            .iter()
-            .map(|page| u64::from(of(page).count_ones()))
-            .sum()
+    /// How much was touched so far.
+    #[inline]
+    pub fn extent(&self) -> Extent {
+        self.extent
     }
 
     /// Lines (64 bytes) that were read or written.
     pub fn lines_touched(&self) -> u64 {
-        self.lines(|page| page.read | page.written)
+        self.extent.lines
     }
 
     /// Lines that were read.
     pub fn lines_read(&self) -> u64 {
-        self.lines(|page| page.read)
+        let read = self.pages.iter().map(|page| page.read.count_ones());
+        read.map(u64::from).sum()
     }
 
     /// Lines that were written.
     pub fn lines_written(&self) -> u64 {
-        self.lines(|page| page.written)
+        self.extent.written
     }
 
     /// Pages (4,096 bytes) that were read or written.
     pub fn pages_touched(&self) -> u64 {
-        self.pages.len() as u64
+        self.extent.pages
     }
 }
 

@@ -28,7 +28,7 @@ mod tage;
 pub use branches::{Branches, Mispredicted, Predictor};
 pub use cache::{BesideMisses, Cache, Caches, Level, Misses};
 pub use cpus::Cpu;
-pub use facts::{LineMisses, Placed, Totals, Touched, TouchedPage, aligned_bits};
+pub use facts::{Extent, LineMisses, Placed, Totals, Touched, TouchedPage, aligned_bits};
 pub use geometry::{Beside, Geometry, GeometryError, Machine};
 pub use heap::{Heap, HeapLines, HeapSite, LARGE, Moment, Near};
 pub use locality::{CLASSES, Locality, Stride, Strides, WorkingSet, class_range};

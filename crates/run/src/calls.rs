@@ -10,6 +10,7 @@ mod check;
 pub mod diff;
 mod folded;
 mod lines;
+mod memory;
 
 pub use check::check;
 pub use lines::{InlinedCost, SourceLine};
@@ -20,6 +21,7 @@ use truecount_engine::virt::{CallKind, CallNode, Calls, Mapping};
 
 use crate::functions::{Names, is_stub};
 use crate::result::RunResult;
+use memory::OfMemory;
 
 /// What a node stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -137,9 +139,16 @@ pub struct CallTree {
     pub nodes: Vec<Node>,
     /// Instructions of all nodes: the run's.
     pub total: u64,
-    /// Names of what was counted beside instructions.
+    /// Names of what was counted beside instructions; behind all others those of [`CallTree::facts`] and
+    /// [`CallTree::modelled`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
+    /// Those that are facts about memory references. Lines and pages count on the path that touched them first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<String>,
+    /// Those that a model of caches and branch predictors says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modelled: Vec<String>,
     /// How often a path was met for which there was no room: see [`Kind::Other`].
     pub folded: u64,
     /// Calls that were too deep to be kept apart from their callers.
@@ -265,6 +274,15 @@ fn built(
         too_deep: calls.too_deep,
         ..CallTree::default()
     };
+    let of_memory = OfMemory::of(ran);
+    of_memory.name(&mut tree);
+    let own_events = |node: &CallNode| {
+        let own: Vec<EventCost> = own_events(node)
+            .take(calls.events.len())
+            .chain(of_memory.own(node))
+            .collect();
+        own
+    };
     let mut functions: HashMap<Called, usize> = HashMap::new();
     let mut known: HashMap<(Option<usize>, usize, Kind, u64), usize> = HashMap::new();
     // What became of each of the engine's nodes; none: not collected.
@@ -321,7 +339,7 @@ fn built(
                 calls: 0,
                 own: 0,
                 inclusive: 0,
-                events: vec![EventCost::default(); calls.events.len()],
+                events: vec![EventCost::default(); tree.events.len()],
             });
             tree.nodes.len() - 1
         });

@@ -1,7 +1,7 @@
 //! What is known of ways out of blocks, and of entries for indirect branches. There are many: each byte counts.
 
 use crate::block::{NONE, Near};
-use crate::calls::EVENTS;
+use crate::calls::{EVENTS, FEW};
 use crate::xlate::block::{Added, Side, Way};
 use crate::xlate::known::LENT;
 
@@ -39,6 +39,46 @@ impl Entry {
     }
 }
 
+/// What an exit adds that has a side ([`Added::few`]).
+#[derive(Clone, Copy)]
+struct Short {
+    offset: u32,
+    value: i16,
+    clock: i8,
+    events: [i8; FEW],
+}
+
+impl Short {
+    const NONE: Self = Self {
+        offset: 0,
+        value: 0,
+        clock: 0,
+        events: [0; FEW],
+    };
+
+    fn new(added: &Added) -> Self {
+        Self {
+            offset: added.offset,
+            value: added.value,
+            clock: added.clock,
+            events: added.few().unwrap_or([0; FEW]),
+        }
+    }
+
+    fn whole(self) -> Added {
+        let mut events = [0; EVENTS];
+        for (event, few) in events.iter_mut().zip(self.events) {
+            *event = few.into();
+        }
+        Added {
+            offset: self.offset,
+            value: self.value,
+            clock: self.clock,
+            events,
+        }
+    }
+}
+
 /// A direct exit.
 #[derive(Clone, Copy)]
 pub struct Exit {
@@ -53,7 +93,7 @@ pub struct Exit {
     /// … where that is …
     cold: Near,
     /// … what that adds …
-    added: Added,
+    added: Short,
     /// … which registers come back …
     lent: [u8; LENT],
     /// … and the flags alive there.
@@ -75,12 +115,7 @@ impl Exit {
         next: NONE,
         branch: Near::NONE,
         cold: Near::NONE,
-        added: Added {
-            offset: 0,
-            value: 0,
-            clock: 0,
-            events: [0; EVENTS],
-        },
+        added: Short::NONE,
         lent: [0; LENT],
         live: 0,
         direct: false,
@@ -97,7 +132,8 @@ impl Exit {
         };
         if let Some(side) = side {
             (exit.branch, exit.cold) = (Near::new(patch, side.branch), Near::new(patch, side.cold));
-            (exit.lent, exit.added, exit.live) = (side.way.lent, side.way.added, side.way.live);
+            exit.added = Short::new(&side.way.added);
+            (exit.lent, exit.live) = (side.way.lent, side.way.live);
         }
         exit
     }
@@ -114,7 +150,7 @@ impl Exit {
             cold: self.cold.from(self.patch),
             way: Way {
                 lent: self.lent,
-                added: self.added,
+                added: self.added.whole(),
                 live: self.live,
             },
         })

@@ -3,9 +3,9 @@
 
 use super::bytes::field;
 use super::shared::Shared;
-use crate::calls::{EVENTS, FIRST, Node, Thread, kind};
+use crate::calls::{EVENTS, FACTS, FIRST, Node, Thread, kind};
 use crate::layout::{Context, MAX_SLOTS, TOTALS_BASE, TOTALS_FAR, TOTALS_NEAR};
-use crate::xlate::facts::{Event, READS, READS_ONLY};
+use crate::xlate::facts::Event;
 use std::collections::HashMap;
 use std::mem::offset_of;
 
@@ -50,6 +50,45 @@ pub struct CallNode {
     pub own: u64,
     /// The same for [`Calls::events`].
     pub events: [u64; EVENTS],
+    /// With [`Calls::facts`]: what its references and branches came to.
+    pub facts: NodeFacts,
+}
+
+/// Facts of what a path of functions executed itself. (References of instructions that are told as a whole are their sink's to
+/// count: [`super::references::Sink::noted`], [`super::references::Sink::masked`].)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeFacts {
+    /// References that read, those that modify among them.
+    pub loads: u64,
+    /// Those that write, or modify.
+    pub stores: u64,
+    /// Bytes that were read.
+    pub load_bytes: u64,
+    /// Bytes that were written.
+    pub store_bytes: u64,
+    /// Branches that were taken.
+    pub taken: u64,
+}
+
+/// Behind facts, where there are some, come the events that were asked for.
+fn split(all: [u64; EVENTS], has_facts: bool) -> (NodeFacts, [u64; EVENTS]) {
+    let (facts, rest) = all.split_at(if has_facts { FACTS.len() } else { 0 });
+    let mut events = [0; EVENTS];
+    for (event, &own) in events.iter_mut().zip(rest) {
+        *event = own;
+    }
+    let facts = match *facts {
+        [loads, stores, load_bytes, store_bytes, taken] => NodeFacts {
+            loads,
+            stores,
+            load_bytes,
+            store_bytes,
+            taken,
+        },
+        _ => NodeFacts::default(),
+    };
+    (facts, events)
 }
 
 /// The calling-context tree of a run.
@@ -64,6 +103,8 @@ pub struct Calls {
     /// write only, conditional and indirect branches; not of instructions that are told as a whole
     /// ([`super::references::Sink::noted`]).
     pub modelled: bool,
+    /// Nodes have facts ([`CallNode::facts`]): references are noted with [`super::references::References::filtered`].
+    pub facts: bool,
     /// How often a path was met for which there was no node any more: it is in one of [`CallKind::Other`].
     pub folded: u64,
     /// Calls that were deeper than what is kept of a stack: they count to their callers.
@@ -72,38 +113,44 @@ pub struct Calls {
     pub entered: u64,
     /// What the threads' clocks counted, by slot: what the nodes' own costs must sum to …
     counted: HashMap<u32, u64>,
-    /// … and the nodes' events.
+    /// … and the nodes' facts and events, one behind the other.
     counted_events: HashMap<u32, [u64; EVENTS]>,
+    /// Threads whose nodes do not sum to that: slot, sum, count.
+    wrong: Vec<(u32, u64, u64)>,
 }
 
 impl Calls {
     /// Threads whose own costs do not sum to what was counted, of one event at least: slot, sum, count. None, unless the program wrote
     /// into the engine's memory.
-    pub fn discrepancies(&self) -> Vec<(u32, u64, u64)> {
+    pub fn discrepancies(&self) -> &[(u32, u64, u64)] {
+        &self.wrong
+    }
+
+    /// See there.
+    fn find_discrepancies(&mut self) {
         let mut sums: HashMap<u32, (u64, [u64; EVENTS])> = HashMap::new();
         for node in &self.nodes {
             let (own, events) = sums.entry(node.slot).or_default();
             *own = own.wrapping_add(node.own);
             *events = sum(*events, node.events);
         }
-        let mut wrong = Vec::new();
         for (&slot, &counted) in &self.counted {
             let (own, events) = sums.get(&slot).copied().unwrap_or_default();
-            let counted_events = self.counted_events(slot);
+            let counted_events = self.counted_events.get(&slot);
+            let counted_events = counted_events.copied().unwrap_or([0; EVENTS]);
             let pairs = events.into_iter().zip(counted_events);
             let mut pairs = std::iter::once((own, counted)).chain(pairs);
             if let Some((sum, counted)) = pairs.find(|(sum, counted)| sum != counted) {
-                wrong.push((slot, sum, counted));
+                self.wrong.push((slot, sum, counted));
             }
         }
-        wrong.sort_unstable();
-        wrong
+        self.wrong.sort_unstable();
     }
 
     /// What a thread's clocks counted of [`Calls::events`].
     pub fn counted_events(&self, slot: u32) -> [u64; EVENTS] {
         let counted = self.counted_events.get(&slot);
-        counted.copied().unwrap_or([0; EVENTS])
+        split(counted.copied().unwrap_or([0; EVENTS]), self.facts).1
     }
 
     /// What threads executed without being collected, by slot.
@@ -214,6 +261,7 @@ impl Reader {
                 calls: word(offset_of!(Node, calls)),
                 own: word(offset_of!(Node, own)),
                 events: std::array::from_fn(|event| word(size_of::<Node>() + 8 * event)),
+                facts: NodeFacts::default(),
             });
         }
     }
@@ -244,17 +292,27 @@ impl Reader {
                 node.events = sum(node.events, events);
             }
         }
+        self.calls.find_discrepancies();
         let tree = &shared.header().tree;
-        let events = tree.events.iter().filter(|&&number| number != 0);
-        let events = events.filter_map(|&number| Event::ALL.get(usize::from(number)));
-        self.calls.events = events.copied().collect();
-        self.calls.modelled = tree
+        self.calls.facts = tree.has_facts();
+        for node in &mut self.calls.nodes {
+            (node.facts, node.events) = split(node.events, self.calls.facts);
+        }
+        let first = if self.calls.facts { FACTS.len() } else { 0 };
+        let events = tree
             .events
             .iter()
-            .any(|event| [READS, READS_ONLY].contains(event));
-        if self.calls.modelled {
-            self.calls.events.clear();
-        }
+            .skip(first)
+            .filter(|&&number| number != 0);
+        let events: Vec<_> = events
+            .map(|&number| Event::ALL.get(usize::from(number)))
+            .collect();
+        // (Others are references, as a model has them.)
+        self.calls.modelled = events.contains(&None);
+        self.calls.events = match self.calls.modelled {
+            true => Vec::new(),
+            false => events.into_iter().flatten().copied().collect(),
+        };
         self.calls.folded = tree.folded.load(std::sync::atomic::Ordering::Acquire);
         self.calls
     }

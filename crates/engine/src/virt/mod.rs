@@ -49,7 +49,7 @@ use crate::machine::Machine;
 pub use crate::xlate::facts::{Counts, EVENTS, Event, Facts};
 pub use again::{run_held_constant, run_held_constant_with};
 pub use blocks::{Blocks, Executed, Mapping, Mark};
-pub use calls::{CallKind, CallNode, Calls};
+pub use calls::{CallKind, CallNode, Calls, NodeFacts};
 pub use command_line::CommandLine;
 pub use error::LaunchError;
 pub use inputs::{Identity, Input, Place};
@@ -122,8 +122,7 @@ pub struct Options {
     pub code_cache: u64,
     /// Keep the tree of calls: what each path of functions executed. Implies `per_block`.
     pub calls: Option<CallOptions>,
-    /// Memory references are noted, and given to this. Implies `per_block`; translations are not kept. Not together
-    /// with `times`.
+    /// Memory references are noted, and given to this. Implies `per_block`. Not together with `times`.
     pub references: Option<references::References>,
     /// For tests of many threads and processes: how many there can be at the same time (0: all).
     #[doc(hidden)]
@@ -180,7 +179,12 @@ impl CallOptions {
         self.nodes = nodes;
         self
     }
-    /// Counts events beside instructions, four at most: [`CallNode::events`] in this order.
+    /// Most events beside instructions …
+    pub const MOST_EVENTS: usize = crate::calls::EVENTS;
+    /// … and where facts of memory references are noted, too.
+    pub const MOST_EVENTS_BESIDE_FACTS: usize = crate::calls::EVENTS - crate::calls::FACTS.len();
+
+    /// Counts events beside instructions, as many as there may be: [`CallNode::events`] in this order.
     #[must_use]
     pub fn events(mut self, events: &[Event]) -> Self {
         for (to, &event) in self.events.iter_mut().zip(events) {

@@ -156,8 +156,7 @@ impl Shared {
                 0 => crate::calls::MAX_NODES,
                 some => some,
             };
-            let modelled = recent(options).map(|_| beside_model(options));
-            (*h).tree.events = calls.map_or([0; _], |calls| modelled.unwrap_or(calls.events));
+            (*h).tree.events = calls.map_or([0; _], |calls| events_of_nodes(options, calls.events));
             (*h).apart = match plain && !blocks {
                 true => CONTEXT_BYTES,
                 false => REGION,
@@ -411,6 +410,7 @@ fn references(options: &super::Options) -> u32 {
         | bit(wide_masks(), option::WIDE_MASKS)
         | bit(references.allocations, option::ALLOCATIONS)
         | bit(facts.is_some(), option::FILTERED)
+        | bit(by_path(options), option::BY_PATH)
         | without(facts.is_none_or(|facts| facts.lines), option::NO_LINES)
         | without(
             facts.is_none_or(|facts| facts.lines || facts.bytes),
@@ -427,13 +427,30 @@ fn references(options: &super::Options) -> u32 {
 /// What is known to add nothing to these is left out.
 fn filtered(options: &super::Options) -> Option<Facts> {
     let references = options.references.as_ref()?;
-    // (Lines that were touched are kept for a run as a whole, and for no path.)
-    let whole = options.regions.is_none() && options.calls.is_none();
+    // (Lines that were touched are kept for a run as a whole, and for no part of it.)
+    let whole = options.regions.is_none();
     let alone = references.recent.is_some() && references.filtered == Some(Facts::default());
     references.filtered.filter(|_| whole || alone)
 }
 
-/// What a tree of calls counts beside instructions, with a model: what is not told one by one.
+/// Nodes of a tree of calls have facts of their own.
+fn by_path(options: &super::Options) -> bool {
+    options.calls.is_some() && filtered(options).is_some_and(|facts| facts != Facts::default())
+}
+
+/// What a tree of calls counts beside instructions, where these events were asked for.
+fn events_of_nodes(
+    options: &super::Options,
+    asked: [u8; crate::calls::EVENTS],
+) -> [u8; crate::calls::EVENTS] {
+    if by_path(options) {
+        let mut all = crate::calls::FACTS.into_iter().chain(asked);
+        return std::array::from_fn(|_| all.next().unwrap_or(0));
+    }
+    recent(options).map_or(asked, |_| beside_model(options))
+}
+
+/// With a model: what is not told one by one.
 fn beside_model(options: &super::Options) -> [u8; crate::calls::EVENTS] {
     let references = options.references.as_ref();
     let levels = references.and_then(|all| all.recent);
@@ -448,6 +465,10 @@ fn beside_model(options: &super::Options) -> [u8; crate::calls::EVENTS] {
         writes,
         branch(Event::ConditionalBranches),
         branch(Event::IndirectBranches),
+        0,
+        0,
+        0,
+        0,
     ]
 }
 

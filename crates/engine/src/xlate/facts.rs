@@ -100,8 +100,24 @@ pub const READS_ONLY: u8 = 66;
 /// … and those that write, or read and write.
 pub const ALL_WRITES: u8 = 67;
 
-/// Whether an instruction with these facts counts; `number`: of an [`Event`], or one of those above.
-pub fn counts(number: u8, facts: Facts) -> bool {
+/// Bytes of those that read …
+pub const LOAD_BYTES: u8 = 68;
+/// … and that write …
+pub const STORE_BYTES: u8 = 69;
+/// … and branches that are always taken. (Who translates adds conditional ones that are.)
+pub const TAKEN: u8 = 70;
+
+/// What an instruction with these facts adds; `number`: of an [`Event`], or one of those above.
+pub fn adds(number: u8, facts: Facts) -> u16 {
+    match number {
+        LOAD_BYTES => facts.bytes(Facts::BYTES[0]),
+        STORE_BYTES => facts.bytes(Facts::BYTES[1]),
+        _ => counts(number, facts).into(),
+    }
+}
+
+/// Whether it counts.
+fn counts(number: u8, facts: Facts) -> bool {
     let is = |event: Event| event.counts(facts);
     let follows = facts.0 & Facts::FOLLOWS != 0;
     let modifies = facts.0 & Facts::MODIFIES != 0;
@@ -110,6 +126,7 @@ pub fn counts(number: u8, facts: Facts) -> bool {
         WRITES => follows && is(Event::Stores) && !modifies,
         READS_ONLY => follows && is(Event::Loads) && !modifies,
         ALL_WRITES => follows && is(Event::Stores),
+        TAKEN => is(Event::Branches) && !is(Event::ConditionalBranches),
         _ => Event::ALL
             .get(usize::from(number))
             .is_some_and(|&event| is(event)),
@@ -119,13 +136,15 @@ pub fn counts(number: u8, facts: Facts) -> bool {
 /// Facts of one instruction: its length in bits 0 to 3, one bit an event above; then [`Facts::with_references`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
-pub struct Facts(pub u16);
+pub struct Facts(pub u32);
 
 impl Facts {
     /// Its references follow from it alone.
-    const FOLLOWS: u16 = 1 << 13;
+    const FOLLOWS: u32 = 1 << 13;
     /// The operand that it reads is the one that it writes.
-    const MODIFIES: u16 = 1 << 14;
+    const MODIFIES: u32 = 1 << 14;
+    /// Where its bytes are said that it reads, and writes: 0: none, else one more than their binary logarithm.
+    const BYTES: [u32; 2] = [15, 18];
 
     /// With what [`counts`] has to know of its references, if they follow from it alone.
     #[must_use]
@@ -133,7 +152,23 @@ impl Facts {
         let Some(all) = references else { return self };
         let modifies = |one: &Simple| one.does == Does::Modify;
         let modifies = all.iter().flatten().any(modifies);
-        Self(self.0 | Self::FOLLOWS | if modifies { Self::MODIFIES } else { 0 })
+        let mut facts = self.0 | Self::FOLLOWS | if modifies { Self::MODIFIES } else { 0 };
+        for one in all.iter().flatten() {
+            let bytes = one.size.trailing_zeros() + 1;
+            let does = [one.does != Does::Store, one.does != Does::Load];
+            for (at, _) in Self::BYTES.iter().zip(does).filter(|(_, does)| *does) {
+                facts |= bytes << at;
+            }
+        }
+        Self(facts)
+    }
+
+    /// Bytes that it reads, or writes, if its references follow from it alone.
+    fn bytes(self, at: u32) -> u16 {
+        match self.0 >> at & 7 {
+            0 => 0,
+            one_more => 1 << (one_more - 1),
+        }
     }
 
     /// Of a decoded instruction.
@@ -170,9 +205,9 @@ impl Facts {
             (Event::Locked, insn.has(prefix::LOCK) || exchange),
             (Event::VectorInstructions, insn.is_vector()),
         ];
-        let mut facts = u16::from(insn.len) & 15;
+        let mut facts = u32::from(insn.len) & 15;
         for (event, holds) in bits {
-            facts |= u16::from(holds) << (3 + event as u8);
+            facts |= u32::from(holds) << (3 + event as u8);
         }
         Self(facts)
     }

@@ -311,6 +311,8 @@ pub struct Filter {
     pub reads_fs: bool,
     /// The CPU has `rorx` (BMI2).
     pub rotates: bool,
+    /// What is not aligned is told, not counted.
+    pub tells: bool,
 }
 
 impl Filter {
@@ -358,8 +360,10 @@ pub struct Made {
     pub lies: u32,
     /// … and what: bits, unaligned first; or elements.
     pub counted: u32,
+    /// Not 0: it was told, too (`option::BY_PATH`).
+    pub told: u32,
     /// Nothing.
-    pub rest: [u64; 2],
+    pub rest: [u32; 3],
 }
 
 /// The thread's part of it: in its context.
@@ -444,6 +448,8 @@ pub struct Known {
     pub chosen: u64,
     /// On the way: [`Made::many`] and [`Made::bits`].
     pub entering: [u32; 2],
+    /// Not 0: what is entered is told, and what is not aligned (`option::BY_PATH`).
+    pub tells: u32,
 }
 
 const _: () = assert!(

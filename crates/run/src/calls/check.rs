@@ -1,5 +1,6 @@
 //! Whether a tree of calls adds up.
 
+use super::memory::OfMemory;
 use crate::result::RunResult;
 
 /// Looks whether the sum of each thread's own costs is its count, by the tree's clock and by its blocks.
@@ -15,6 +16,15 @@ pub fn check(ran: &RunResult) -> Result<(), String> {
             "the tree of calls does not add up: thread {slot} of the run executed {counted} instructions, its nodes {sum}"
         ));
     }
+    let cut = ran.executed.cut > 0 || ran.executed.outlived > 0;
+    if let Some(memory) = ran
+        .executed
+        .memory
+        .as_ref()
+        .filter(|all| all.lost == 0 && !cut)
+    {
+        OfMemory::of(ran).check(calls, memory)?;
+    }
     let mut off = calls.not_collected();
     let is_whole = off.is_empty();
     for thread in &ran.executed.threads {
@@ -24,7 +34,6 @@ pub fn check(ran: &RunResult) -> Result<(), String> {
             None => thread.instructions,
         };
         let apart = counted.abs_diff(thread.instructions);
-        let cut = ran.executed.cut > 0 || ran.executed.outlived > 0;
         if apart != 0 && !cut {
             return Err(format!(
                 "the tree of calls has {counted} instructions of thread {}, its blocks {}",

@@ -29,7 +29,7 @@ pub struct SourceLine {
     /// which jumped into the middle of this one, or `[other]`'s.
     #[serde(rename = "self")]
     pub own: i64,
-    /// The same for [`CallTree::events`].
+    /// The same for those of [`CallTree::events`] that follow from instructions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<i64>,
 }
@@ -42,7 +42,7 @@ pub struct InlinedCost {
     /// Instructions of the last one of them, without what is inlined in it further.
     #[serde(rename = "self")]
     pub own: i64,
-    /// The same for [`CallTree::events`].
+    /// The same for those of [`CallTree::events`] that follow from instructions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<i64>,
 }
@@ -63,13 +63,14 @@ fn add(sums: &mut Costs, more: impl Iterator<Item = i64>) {
 }
 
 impl CallTree {
-    /// Instructions and the tree's events, in their order, of all events of an instruction.
+    /// Instructions and those of the tree's events that follow from instructions ([`CallTree::counted`]), in their order, of
+    /// all events of an instruction.
     pub fn costs_of(&self, counts: &Counts) -> Vec<u64> {
         let named = |name: &String| {
             let name = name.strip_suffix(":u").unwrap_or(name);
             Event::ALL.into_iter().find(|event| event.name() == name)
         };
-        let events = self.events.iter().map(named);
+        let events = self.events.iter().take(self.counted()).map(named);
         let all = std::iter::once(Some(Event::Instructions)).chain(events);
         let count = |event: Option<Event>| counts.get(event? as usize).copied();
         all.map(|event| count(event).unwrap_or(0)).collect()
@@ -125,7 +126,8 @@ impl CallTree {
     /// The rows of a function, which sum to its own cost.
     fn rows(&self, sum: &FunctionCost, known: Option<&FunctionCosts>) -> BTreeMap<Place, Costs> {
         let mut rows: BTreeMap<Place, Costs> = BTreeMap::new();
-        let events = sum.events.iter().map(|event| event.own);
+        let events = sum.events.iter().take(self.counted());
+        let events = events.map(|event| event.own);
         let own = std::iter::once(sum.own).chain(events);
         let mut rest: Costs = own.map(u64::cast_signed).collect();
         for cost in known.iter().flat_map(|function| &function.costs) {

@@ -1,6 +1,6 @@
 //! Events of memory: facts, and what the model says.
 
-use super::{Memory, Model, Without};
+use super::{Memory, Model, PathCosts, Without};
 use truecount_memory::{Beside, Cpu};
 
 macro_rules! events {
@@ -162,6 +162,35 @@ impl MemoryEvent {
             Self::ItlbMisses => model.itlb.as_ref()?.instruction_misses,
             _ => model.conditional.mispredicted + model.indirect.mispredicted,
         })
+    }
+
+    /// What a path of functions came to itself; lines and pages count where they were touched first.
+    pub(crate) fn of_path(self, costs: &PathCosts) -> u64 {
+        let PathCosts {
+            totals,
+            taken,
+            extent,
+            beside,
+            ..
+        } = costs;
+        match self {
+            Self::LoadBytes => totals.load_bytes,
+            Self::StoreBytes => totals.store_bytes,
+            Self::LinesTouched => extent.lines,
+            Self::LinesWritten => extent.written,
+            Self::PagesTouched => extent.pages,
+            Self::LineSplits => totals.line_splits,
+            Self::PageSplits => totals.page_splits,
+            Self::Unaligned => totals.unaligned,
+            Self::TakenBranches => *taken,
+            Self::L1iMisses => costs.fetch_l1(),
+            Self::L1dMisses => costs.data_l1(),
+            Self::L2Misses => beside.l2_instructions + beside.l2_data,
+            Self::LlMisses => costs.last(),
+            Self::DtlbMisses => beside.tlb,
+            Self::ItlbMisses => beside.itlb,
+            Self::Mispredicts => costs.wrong(),
+        }
     }
 
     /// Why a model with this beside its first and last levels does not say it.

@@ -9,7 +9,7 @@ use super::costs::{Costs, Simulated};
 use super::lines::{Allocated, Lines};
 use super::locality::{Counted, Order, together};
 use super::modelled::Modelled;
-use super::paths::Paths;
+use super::paths::{PathCosts, Paths};
 use super::shared::shared;
 use super::site::Site;
 use super::{Facts, Memory, Missed, Size, Wanted};
@@ -149,7 +149,7 @@ impl Gathering {
     pub(super) fn new(wanted: Wanted) -> Self {
         let mut new = Self {
             is_predicted: false,
-            paths: wanted.paths.then(Paths::new),
+            paths: wanted.paths.then(|| Paths::new(wanted.facts)),
             is_plain: wanted.is_plain(),
             wanted,
             spaces: Vec::new(),
@@ -323,7 +323,16 @@ impl Gathering {
         for thread in &mut self.threads {
             thread.leave_node(paths);
         }
-        Some(paths.all())
+        Some(paths.simulated())
+    }
+
+    /// See [`super::Noted::path_costs`].
+    pub(super) fn path_costs(&mut self) -> Option<HashMap<u64, PathCosts>> {
+        let paths = self.paths.as_mut()?;
+        for thread in &mut self.threads {
+            thread.leave_node(paths);
+        }
+        paths.costs()
     }
 
     /// Calls of the allocator are wanted.

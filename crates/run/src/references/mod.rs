@@ -29,6 +29,7 @@ pub use gathering::Part;
 pub(crate) use lines::Allocated;
 pub(crate) use locality::Counted;
 pub use locality::{FunctionLocality, Locality, OfCode, Reuse, StrideCounts, ThreadWorkingSet};
+pub use paths::PathCosts;
 
 /// What is wanted.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +52,7 @@ pub struct Wanted {
     pub sharing: bool,
     /// The order of references is looked at: distances of reuse, strides, the working set over time.
     pub locality: bool,
-    /// What is modelled is kept by path of functions, too, where the run keeps the tree of calls.
+    /// What is noted is kept by path of functions, too, where the run keeps the tree of calls: facts, and what is modelled.
     pub paths: bool,
     /// Where regions switch counting on again, the model's caches are empty (its branch predictors are not), as with
     /// Callgrind.
@@ -491,6 +492,12 @@ impl Noted {
     /// where that was not wanted.
     pub fn paths(&self) -> Option<HashMap<u64, Simulated>> {
         self.gathered().paths()
+    }
+
+    /// All that is known of each path of functions but what the engine counted itself
+    /// ([`CallNode::facts`](truecount_engine::virt::CallNode)), likewise; none where facts by path were not wanted.
+    pub(crate) fn path_costs(&self) -> Option<HashMap<u64, PathCosts>> {
+        self.gathered().path_costs()
     }
 
     /// There is a model.

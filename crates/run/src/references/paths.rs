@@ -1,13 +1,145 @@
-//! What a model made of each path of functions.
+//! What references came to on each path of functions, and what a model made of them.
 
-use super::costs::Simulated;
+use super::costs::{Simulated, place};
+use super::step::kind_of;
 use rustc_hash::FxHashMap;
 use std::collections::HashMap;
+use truecount_engine::virt::NodeFacts;
+use truecount_engine::virt::references::{Branch, Code, Elements, Executed};
+use truecount_memory::{BesideMisses, Extent, Placed, Totals};
+
+/// What a path of functions came to itself, without what it called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathCosts {
+    /// References, their bytes, and how they lie.
+    pub totals: Totals,
+    /// Branches that were taken.
+    pub taken: u64,
+    /// Lines and pages that the run touched here first.
+    pub extent: Extent,
+    /// What the model made of it …
+    pub simulated: Simulated,
+    /// … beside its first and last levels.
+    pub beside: BesideMisses,
+}
+
+impl PathCosts {
+    /// Adds what the engine counted itself.
+    pub(crate) fn add_counted(&mut self, counted: &NodeFacts) {
+        let sums = &mut self.totals;
+        for (sum, more) in [
+            (&mut sums.loads, counted.loads),
+            (&mut sums.stores, counted.stores),
+            (&mut sums.load_bytes, counted.load_bytes),
+            (&mut sums.store_bytes, counted.store_bytes),
+            (&mut self.taken, counted.taken),
+        ] {
+            *sum = sum.wrapping_add(more);
+        }
+    }
+
+    /// Misses of the first level by data.
+    pub(super) fn data_l1(&self) -> u64 {
+        self.of(place::READ_L1) + self.of(place::WRITE_L1)
+    }
+
+    /// Of the first level by instructions.
+    pub(super) fn fetch_l1(&self) -> u64 {
+        self.of(place::FETCH_L1)
+    }
+
+    /// Of the last level.
+    pub(super) fn last(&self) -> u64 {
+        let first = [place::READ_L1, place::WRITE_L1, place::FETCH_L1];
+        first
+            .map(|first| self.of(first + place::TO_LAST))
+            .iter()
+            .sum()
+    }
+
+    /// Branches that were predicted wrongly.
+    pub(super) fn wrong(&self) -> u64 {
+        self.of(place::CONDITIONAL_WRONG) + self.of(place::INDIRECT_WRONG)
+    }
+
+    fn of(&self, place: usize) -> u64 {
+        self.simulated.get(place).copied().unwrap_or(0)
+    }
+}
+
+/// What is told of the references of a path, where that is wanted.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Facts {
+    pub(super) totals: Totals,
+    pub(super) taken: u64,
+    pub(super) extent: Extent,
+    pub(super) beside: BesideMisses,
+}
+
+impl Facts {
+    /// All that instruction `at` referenced.
+    pub(super) fn references(&mut self, executed: &Executed<'_>, at: usize) {
+        let mut placed = Placed::default();
+        executed.references(at, |_, operand, run| {
+            let kind = kind_of(operand.access);
+            self.totals.made(run.size, kind, run.times);
+            placed.count(run.address, run.size, run.times);
+        });
+        placed.add_to(&mut self.totals);
+    }
+
+    /// A block as it was executed.
+    pub(super) fn block(&mut self, executed: &Executed<'_>) {
+        for (at, instruction) in executed.instructions() {
+            self.references(executed, at);
+            let taken = match instruction.branch {
+                _ if at >= executed.done => false,
+                Branch::Conditional { target } => {
+                    at + 1 == executed.done && executed.next == Some(target)
+                }
+                Branch::Direct | Branch::Return | Branch::Indirect => true,
+                _ => false,
+            };
+            self.taken += u64::from(taken);
+        }
+    }
+
+    /// How a reference lies that is counted elsewhere.
+    pub(super) fn lies(&mut self, code: &Code, (at, operand): (usize, usize), address: u64) {
+        let mut placed = Placed::default();
+        if let Some(operand) = code.operands(at).get(operand) {
+            placed.count(address, operand.size, 1);
+        }
+        placed.add_to(&mut self.totals);
+    }
+
+    /// Elements that a mask chooses.
+    pub(super) fn elements(&mut self, code: &Code, at: usize, elements: &Elements) {
+        let Some(operand) = code.operands(at).first() else {
+            return;
+        };
+        let mut placed = Placed::default();
+        for element in (0..64u64).filter(|element| elements.mask >> element & 1 != 0) {
+            let away = element.wrapping_mul(operand.size.into());
+            let address = elements.address.wrapping_add(away);
+            self.totals.made(operand.size, kind_of(operand.access), 1);
+            placed.count(address, operand.size, 1);
+        }
+        placed.add_to(&mut self.totals);
+    }
+}
+
+/// What a thread missed in the model so far, and how much of its memory was touched, where somebody asks.
+type Since = (BesideMisses, Option<Extent>);
 
 /// What is counted for the node that a thread is in, where there are nodes.
 pub(super) trait OfNode {
     /// Adds to what it met.
     fn meet(&mut self, node: Option<u32>, place: usize, times: u64);
+    /// Its facts, where they are wanted.
+    fn facts(&mut self, node: Option<u32>) -> Option<&mut Facts>;
+    /// It is left: what came since then is its own.
+    fn leave(&mut self, node: Option<u32>, since: &Since, now: &Since);
 }
 
 impl OfNode for Option<Paths> {
@@ -17,6 +149,22 @@ impl OfNode for Option<Paths> {
         let sums = sums.and_then(|(paths, node)| paths.sums.get_mut(node as usize));
         if let Some(sum) = sums.and_then(|sums| sums.get_mut(place)) {
             *sum += times;
+        }
+    }
+
+    #[inline]
+    fn facts(&mut self, node: Option<u32>) -> Option<&mut Facts> {
+        let (paths, node) = self.as_mut().zip(node)?;
+        paths.facts.get_mut(node as usize)
+    }
+
+    fn leave(&mut self, node: Option<u32>, since: &Since, now: &Since) {
+        let Some(facts) = self.facts(node) else {
+            return;
+        };
+        facts.beside.add_since(&since.0, &now.0);
+        if let (Some(before), Some(after)) = (&since.1, &now.1) {
+            facts.extent.add_since(before, after);
         }
     }
 }
@@ -29,14 +177,19 @@ pub(super) struct Paths {
     numbers: FxHashMap<u64, u32>,
     recent: Box<[(u64, u32)]>,
     sums: Vec<Simulated>,
+    /// As many, or none where nobody wants them.
+    facts: Vec<Facts>,
+    has_facts: bool,
 }
 
 impl Paths {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(has_facts: bool) -> Self {
         Self {
             numbers: FxHashMap::default(),
             recent: vec![(u64::MAX, 0); RECENT].into_boxed_slice(),
             sums: Vec::new(),
+            facts: Vec::new(),
+            has_facts,
         }
     }
 
@@ -52,11 +205,19 @@ impl Paths {
         let number = *self.numbers.entry(address).or_insert(next);
         if number == next {
             self.sums.push(Simulated::default());
+            if self.has_facts {
+                self.facts.push(Facts::default());
+            }
         }
         if let Some(place) = self.recent.get_mut((address >> 6) as usize % RECENT) {
             *place = (address, number);
         }
         number
+    }
+
+    /// Facts are wanted.
+    pub(super) fn has_facts(&self) -> bool {
+        self.has_facts
     }
 
     /// Adds to a node what was met since, which begins anew.
@@ -68,10 +229,26 @@ impl Paths {
         }
     }
 
-    /// By address.
-    pub(super) fn all(&self) -> HashMap<u64, Simulated> {
+    /// What the model made of them, by address.
+    pub(super) fn simulated(&self) -> HashMap<u64, Simulated> {
         let all = self.numbers.iter();
         all.filter_map(|(&address, &number)| Some((address, *self.sums.get(number as usize)?)))
             .collect()
+    }
+
+    /// All that was told, by address, where facts are wanted.
+    pub(super) fn costs(&self) -> Option<HashMap<u64, PathCosts>> {
+        let all = self.numbers.iter().filter_map(|(&address, &number)| {
+            let facts = self.facts.get(number as usize)?;
+            let costs = PathCosts {
+                totals: facts.totals,
+                taken: facts.taken,
+                extent: facts.extent,
+                simulated: *self.sums.get(number as usize)?,
+                beside: facts.beside,
+            };
+            Some((address, costs))
+        });
+        self.has_facts.then(|| all.collect())
     }
 }

@@ -148,7 +148,8 @@ pub fn execute_timed(
     })
 }
 
-/// As [`execute`], with the memory that the program references: [`Executed::memory`](crate::result::Executed::memory).
+/// As [`execute`], with the memory that the program references: [`Executed::memory`](crate::result::Executed::memory);
+/// `calls`: with the tree of calls.
 ///
 /// # Errors
 /// As [`execute`].
@@ -157,10 +158,11 @@ pub fn execute_noting(
     program: &Path,
     launch: &Launch<'_>,
     wanted: Wanted,
+    calls: Option<virt::CallOptions>,
 ) -> Result<RunResult, Refusal> {
     let noted = Noted::new(wanted);
     let mut ran = engine::execute(signals, program, launch, |options| {
-        options.references(Some(noted.sink()))
+        options.calls(calls).references(Some(noted.sink()))
     })?;
     finish(&mut ran, noted);
     Ok(ran)
@@ -304,7 +306,7 @@ impl VirtualPmu {
         }));
         let per_block = per_block || memory.is_some();
         let ran = match memory {
-            Some(memory) => execute_noting(&session.signals, program, launch, memory)?,
+            Some(memory) => execute_noting(&session.signals, program, launch, memory, None)?,
             None => execute(&session.signals, program, launch, per_block)?,
         };
         let mut notes = ran.virtual_notes();

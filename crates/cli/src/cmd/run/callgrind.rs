@@ -17,11 +17,11 @@ pub(super) fn file(calls: &Calls, costs: &Costs, event: &str, command: &str) -> 
     let tree = &calls.tree;
     let mut functions = costed(tree, &costs.lines);
     let places = places(tree, &mut functions);
-    let mut own: Vec<Vec<u64>> = vec![vec![0; 1 + tree.events.len()]; functions.len()];
+    let mut own: Vec<Vec<u64>> = vec![vec![0; 1 + tree.counted()]; functions.len()];
     for sum in &calls.sums {
         let at = places.get(sum.function).and_then(|&at| own.get_mut(at));
         if let Some(own) = at {
-            *own = with_events(sum.own, &sum.events, |event| event.own);
+            *own = with_events(sum.own, counted(tree, &sum.events), |event| event.own);
         }
     }
     let mut moved = 0u64;
@@ -29,7 +29,8 @@ pub(super) fn file(calls: &Calls, costs: &Costs, event: &str, command: &str) -> 
         moved = moved.wrapping_add(fit(&mut function.costs, own));
     }
     add_roots(tree, &places, &mut functions);
-    let names = std::iter::once(event).chain(tree.events.iter().map(String::as_str));
+    let names = tree.events.iter().take(tree.counted());
+    let names = std::iter::once(event).chain(names.map(String::as_str));
     let mut descriptions = vec!["Trigger: Program termination".to_owned()];
     if moved > 0 {
         descriptions.push(format!(
@@ -53,7 +54,7 @@ pub(super) fn file(calls: &Calls, costs: &Costs, event: &str, command: &str) -> 
 /// The functions with lines and calls, by the tree's names.
 fn costed(tree: &CallTree, lines: &[FunctionCosts]) -> Vec<CostedFunction> {
     let mut functions = functions(lines, &|cost| tree.costs_of(&cost.counts), &|edge| {
-        let events = edge.events.iter().take(tree.events.len()).copied();
+        let events = edge.events.iter().take(tree.counted()).copied();
         std::iter::once(edge.inclusive).chain(events).collect()
     });
     for function in &mut functions {
@@ -82,6 +83,11 @@ fn places(tree: &CallTree, functions: &mut Vec<CostedFunction>) -> Vec<usize> {
         })
     };
     tree.functions.iter().map(&mut place).collect()
+}
+
+/// Costs of those events that are known of lines, too.
+fn counted<'a>(tree: &CallTree, events: &'a [EventCost]) -> &'a [EventCost] {
+    events.get(..tree.counted()).unwrap_or(events)
 }
 
 fn with_events(first: u64, events: &[EventCost], of: impl Fn(&EventCost) -> u64) -> Vec<u64> {
@@ -140,7 +146,8 @@ fn add_roots(tree: &CallTree, places: &[usize], functions: &mut [CostedFunction]
         };
         let (count, sums) = calls.entry((caller, callee)).or_default();
         *count = count.wrapping_add(node.calls);
-        let costs = with_events(node.inclusive, &node.events, |event| event.inclusive);
+        let events = counted(tree, &node.events);
+        let costs = with_events(node.inclusive, events, |event| event.inclusive);
         sums.resize(costs.len(), 0);
         for (sum, more) in sums.iter_mut().zip(costs) {
             *sum = sum.wrapping_add(more);

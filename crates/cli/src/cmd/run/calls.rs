@@ -10,10 +10,12 @@ use truecount_profile::export::{
     CallgrindForm, FlameGraph, Function, Line, Measure, Owner, Place, Stack, Stacks,
 };
 use truecount_run::calls::{CallTree, Kind};
-use truecount_run::functions::{AskedEvent, Detail, Names, base_name, line_costs, merged};
+use truecount_run::functions::{
+    AskedEvent, AskedMemory, Detail, Names, base_name, line_costs, merged,
+};
 use truecount_run::result::RunResult;
 
-use super::told::{Calls, Costs, Shown, event_cells, heads, share};
+use super::told::{Calls, Costs, Shown, columns, event_cells, heads, share};
 use crate::failure::Failure;
 use crate::output::Picture;
 use crate::program_args::parse_percent;
@@ -23,7 +25,7 @@ use crate::render::table::{Cell, Table, fitted};
 /// The tree, folded, and the functions with the largest inclusive costs.
 pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
     let tree = &calls.tree;
-    let mut table = Table::of(heads(tree, &["path"]));
+    let mut table = Table::of(heads(calls, &["path"]));
     let children = tree.children();
     let mut open: Vec<(usize, usize)> = Vec::new();
     let roots = children.last().into_iter().flatten();
@@ -55,7 +57,7 @@ pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
             format!("{:.2} %", 100.0 * share(node.inclusive, tree.total)).into(),
             grouped(node.own).into(),
         ];
-        cells.extend(event_cells(&node.events));
+        cells.extend(event_cells(calls, &node.events));
         cells.push(match node.kind {
             Kind::Thread => "".into(),
             _ => grouped(node.calls).into(),
@@ -83,10 +85,26 @@ pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
     if calls.lines {
         super::lines::write(out, calls)?;
     }
+    if calls
+        .columns
+        .iter()
+        .any(|&place| touched_first(tree, place))
+    {
+        let sentence = "lines and pages count on the path that touched them first";
+        writeln!(out, "{sentence}")?;
+    }
     for sentence in tree.folded_sentences() {
         writeln!(out, "{}", paint(WARN, &sentence))?;
     }
     Ok(())
+}
+
+/// Whether an event counts what was touched for the first time.
+fn touched_first(tree: &CallTree, place: usize) -> bool {
+    let first = ["lines-touched", "lines-written", "pages-touched"];
+    tree.events
+        .get(place)
+        .is_some_and(|name| first.contains(&&**name))
 }
 
 /// The tree as stacks. What is deeper than this is cut off in them, and belongs to the last that is shown.
@@ -267,17 +285,28 @@ impl CallArgs {
     }
 
     /// What is kept of each path: instructions, and the other events that were asked for.
-    pub(super) fn options(&self, wishes: &[AskedEvent]) -> Result<CallOptions, Failure> {
-        /// Events that the engine keeps beside instructions.
-        const MOST: usize = 4;
+    /// `of_memory`: beside facts about memory references.
+    pub(super) fn options(
+        &self,
+        wishes: &[AskedEvent],
+        of_memory: bool,
+    ) -> Result<CallOptions, Failure> {
+        let most = match of_memory {
+            true => CallOptions::MOST_EVENTS_BESIDE_FACTS,
+            false => CallOptions::MOST_EVENTS,
+        };
         let mut events: Vec<Event> = Vec::new();
         for event in wishes.iter().map(|wish| wish.event) {
             if event != Event::Instructions && !events.contains(&event) {
                 events.push(event);
             }
         }
-        if events.len() > MOST {
-            let cause = format!("--calls counts {MOST} events beside instructions at most");
+        if events.len() > most {
+            let beside = match of_memory {
+                true => "beside instructions and memory references",
+                false => "beside instructions",
+            };
+            let cause = format!("--calls counts {most} events {beside} at most");
             return Err(Failure::new(2, cause).hint("leave some of -e out, or run it twice"));
         }
         // In Callgrind's format calls have the lines that they are on.
@@ -316,14 +345,16 @@ impl CallArgs {
         }
     }
 
-    /// The tree with its sums.
-    pub(super) fn told(&self, tree: CallTree, costs: &Costs) -> Calls {
+    /// The tree with its sums; `asked`: events of memory.
+    pub(super) fn told(&self, tree: CallTree, costs: &Costs, asked: &AskedMemory) -> Calls {
         let mut sums = tree.by_function();
         if self.lines {
             tree.add_lines(&mut sums, &costs.lines);
         }
+        let asked: Vec<&str> = asked.iter().map(|(_, event)| event.name()).collect();
         Calls {
             sums,
+            columns: columns(&tree, &asked),
             tree,
             shown: self.shown(),
             lines: self.lines,

@@ -19,7 +19,7 @@ const MAX_LINES: usize = 30;
 /// of the run, which is summed.
 pub(super) fn write_functions(out: &mut dyn Write, calls: &Calls, percent: f64) -> io::Result<()> {
     let tree = &calls.tree;
-    let mut table = Table::of(heads(tree, &["function", "module"]));
+    let mut table = Table::of(heads(calls, &["function", "module"]));
     let named = calls.sums.iter().filter_map(|cost| {
         let called = tree.functions.get(cost.function)?;
         (!called.module.is_empty()).then_some((cost, called))
@@ -30,14 +30,14 @@ pub(super) fn write_functions(out: &mut dyn Write, calls: &Calls, percent: f64) 
             format!("{:.2} %", 100.0 * share(cost.inclusive, tree.total)).into(),
             grouped(cost.own).into(),
         ];
-        cells.extend(event_cells(&cost.events));
+        cells.extend(event_cells(calls, &cost.events));
         cells.push(grouped(cost.calls).into());
         cells.push(Cell::styled(HEAD, fitted(&called.name)));
         cells.push(base_name(&called.module).into());
         table.row(cells);
         for (own, name) in inlined(tree, cost, percent) {
             let mut cells: Vec<Cell> = vec!["".into(), "".into(), signed(own).into()];
-            cells.extend(tree.events.iter().map(|_| "".into()));
+            cells.extend(calls.columns.iter().map(|_| "".into()));
             cells.extend(["".into(), format!("  {name}").into(), "".into()]);
             table.row(cells);
         }
@@ -96,7 +96,9 @@ pub(super) fn write(out: &mut dyn Write, calls: &Calls) -> io::Result<()> {
     }
     lines.sort_by_key(|(line, _)| std::cmp::Reverse(line.own));
     let names = ["self", "share"].map(str::to_owned);
-    let numbers = names.into_iter().chain(tree.events.iter().cloned());
+    let numbers = names
+        .into_iter()
+        .chain(tree.events.iter().take(tree.counted()).cloned());
     let numbers = numbers.map(|name| (name, Align::Right));
     let what = ["line", "function"].map(|name| (name.to_owned(), Align::Left));
     let mut table = Table::of(numbers.chain(what).collect());

@@ -168,8 +168,12 @@ impl MemoryArgs {
         Ok((cpu, name))
     }
 
-    /// What is to be noted, if anything.
-    pub(super) fn wanted(&self, events: &AskedMemory) -> Result<Option<Wanted>, Failure> {
+    /// What is to be noted, if anything; `paths`: by path of functions, too.
+    pub(super) fn wanted(
+        &self,
+        events: &AskedMemory,
+        paths: bool,
+    ) -> Result<Option<Wanted>, Failure> {
         if !self.shown() && events.is_empty() {
             return Ok(None);
         }
@@ -190,6 +194,7 @@ impl MemoryArgs {
             beside: modelled.map(|(cpu, _)| cpu.beside).unwrap_or_default(),
             sharing: self.sharing,
             locality: self.locality,
+            paths,
             ..Wanted::default()
         }))
     }

@@ -189,20 +189,21 @@ pub(crate) fn run(args: &Args) -> CmdResult {
             .iter()
             .any(|wish| wish.event != StaticEvent::Instructions);
     let region = args.region.wanted(&program)?;
+    let noted = args.memory.wanted(&of_memory, wants_calls)?;
+    let of_memory_is_wanted = noted.is_some();
     let options = match wants_calls {
-        true => args.calls.options(&wishes)?,
+        true => args.calls.options(&wishes, of_memory_is_wanted)?,
         false => CallOptions::default(),
     };
-    let mut ran = match (args.memory.wanted(&of_memory)?, &region) {
+    let mut ran = match (noted, &region) {
         (Some(_), Some(_)) => {
             let cause = "memory references are those of the whole run, not of a part of it";
             return Err(Failure::new(2, cause).hint("leave --toggle, --from and --to out"));
         }
-        (Some(_), None) if wants_calls => {
-            let cause = "--calls and the memory references cannot be counted in one run";
-            return Err(Failure::new(2, cause).hint("run it twice: the counts are the same"));
+        (Some(wanted), None) => {
+            let calls = wants_calls.then_some(options);
+            virtual_pmu::execute_noting(&signals, &program, &launch, wanted, calls)?
         }
-        (Some(wanted), None) => virtual_pmu::execute_noting(&signals, &program, &launch, wanted)?,
         (None, Some(region)) => {
             // The tree tells the share of the whole, and whether the region was reached.
             let (regions, calls) = (region.regions(), Some(options));
@@ -223,7 +224,7 @@ pub(crate) fn run(args: &Args) -> CmdResult {
     let tree = tree_of(&ran, &mut Names::default(), apart, args.calls.sites())
         .map_err(|cause| Failure::new(123, cause))?
         .filter(|_| wants_calls)
-        .map(|tree| args.calls.told(tree, &costs));
+        .map(|tree| args.calls.told(tree, &costs, &of_memory));
     let region = region.map(|region| region.of(&ran)).transpose()?;
     let functions = functions.then(|| functions_of(&ran, &wishes, &mut Names::default()));
     let functions = functions.flatten();

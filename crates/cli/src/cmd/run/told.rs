@@ -25,6 +25,9 @@ pub(super) struct Calls {
     pub(super) sums: Vec<FunctionCost>,
     #[serde(skip)]
     pub(super) shown: Shown,
+    /// Places of those of the tree's events that the text has.
+    #[serde(skip)]
+    pub(super) columns: Vec<usize>,
     /// Lines are among the sums.
     #[serde(skip)]
     pub(super) lines: bool,
@@ -46,15 +49,39 @@ pub(super) fn share(part: u64, total: u64) -> f64 {
 }
 
 /// Columns: instructions, the other events in all, calls, and what it is.
-pub(super) fn heads(tree: &CallTree, what: &[&str]) -> Vec<(String, Align)> {
+pub(super) fn heads(calls: &Calls, what: &[&str]) -> Vec<(String, Align)> {
     let names = ["inclusive", "share", "self"].map(str::to_owned);
-    let events = tree.events.iter().cloned();
-    let numbers = names.into_iter().chain(events).chain(["calls".to_owned()]);
+    let events = calls.columns.iter();
+    let events = events.filter_map(|&place| calls.tree.events.get(place));
+    let numbers = names
+        .into_iter()
+        .chain(events.cloned())
+        .chain(["calls".to_owned()]);
     let numbers = numbers.map(|name| (name, Align::Right));
     let what = what.iter().map(|&name| (name.to_owned(), Align::Left));
     numbers.chain(what).collect()
 }
 
-pub(super) fn event_cells(events: &[EventCost]) -> impl Iterator<Item = Cell> {
-    events.iter().map(|event| grouped(event.inclusive).into())
+pub(super) fn event_cells(calls: &Calls, events: &[EventCost]) -> impl Iterator<Item = Cell> {
+    let events = calls.columns.iter().filter_map(|&place| events.get(place));
+    events.map(|event| grouped(event.inclusive).into())
+}
+
+/// Events of memory in the text's tree, unless others are asked for: facts, and with a model.
+const OF_MEMORY: [&[&str]; 2] = [
+    &["load-bytes", "store-bytes", "lines-touched"],
+    &["lines-touched", "l1d-misses", "ll-misses", "mispredicts"],
+];
+
+/// Places of those of the tree's events that the text has: those that were `asked` for by name, or the usual ones.
+pub(super) fn columns(tree: &CallTree, asked: &[&str]) -> Vec<usize> {
+    let [facts, modelled] = OF_MEMORY;
+    let usual = match (asked, tree.modelled.is_empty()) {
+        ([], true) => facts,
+        ([], false) => modelled,
+        _ => asked,
+    };
+    let events = tree.events.iter().enumerate();
+    let shown = events.filter(|(place, name)| *place < tree.counted() || usual.contains(&&***name));
+    shown.map(|(place, _)| place).collect()
 }

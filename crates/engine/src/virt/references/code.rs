@@ -127,7 +127,7 @@ impl Code {
             first_words: Vec::with_capacity(instructions),
             brief: factory.is_none(),
         };
-        let near = 1u16 << (3 + Event::Branches as u8);
+        let near = 1u32 << (3 + Event::Branches as u8);
         let (mut at, mut word) = (0usize, 1usize);
         for _ in 0..instructions {
             let rest = bytes.get(at..)?;

@@ -4,12 +4,13 @@
 //! They stand where the branch's own effect on memory is over and cannot fail any more, and where the block has been
 //! counted: what was executed until then belongs to the caller, the branch included.
 
+use super::count::count_keeping;
 use super::{Builder, Item, Source};
 use crate::calls::EVENTS;
 use crate::xlate::decode::Kind;
 use crate::xlate::emit::{Buffer, SCRATCH};
 use crate::xlate::entry::Offsets;
-use crate::xlate::facts::{Facts, counts};
+use crate::xlate::facts::{Facts, TAKEN, adds};
 
 /// Offsets of the context's fields for the tree.
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +31,17 @@ pub struct CallOffsets {
 
 impl CallOffsets {
     /// What these instructions add to the events beside instructions.
-    pub fn events_of(&self, facts: &[Facts]) -> [i8; EVENTS] {
-        self.events.map(|number| {
-            let counts = |facts: &&Facts| number != 0 && counts(number, **facts);
-            facts.iter().filter(counts).count() as i8
+    pub fn events_of(&self, facts: &[Facts]) -> [i16; EVENTS] {
+        // (A block adds 4,096 bytes at most.)
+        self.events.map(|number| match number {
+            0 => 0,
+            _ => facts.iter().map(|facts| adds(number, *facts) as i16).sum(),
         })
+    }
+
+    /// What a conditional branch that is taken adds to them.
+    pub(super) fn taken(&self) -> [i16; EVENTS] {
+        self.events.map(|number| i16::from(number == TAKEN))
     }
 }
 
@@ -108,7 +115,8 @@ impl Builder<'_, '_> {
     /// A conditional branch at the end of a block.
     pub(super) fn jcc_at_end(&mut self, source: &mut dyn Source, item: &Item) {
         if self.leaves(source, item) {
-            self.jcc_leaving(item);
+            let live = source.live_flags(item.target());
+            self.jcc_leaving(item, live);
         } else if let Some(taken) = self.taken_at_end() {
             let live = source.live_flags(item.target());
             self.exit_jcc_counting(item.insn.opcode, item.target(), taken, live);
@@ -118,8 +126,11 @@ impl Builder<'_, '_> {
     }
 
     /// A conditional tail call at the end of a block.
-    pub(super) fn jcc_leaving(&mut self, item: &Item) {
+    pub(super) fn jcc_leaving(&mut self, item: &Item, live: u8) {
         let cold = self.cold.here();
+        if let Some(taken) = self.taken_at_end() {
+            count_keeping(self.cold, &self.config.offsets, taken, live);
+        }
         self.note_jump_cold(item.target());
         self.cold.align_patch(1);
         let unlinked = self.cold.here() + 5;

@@ -8,7 +8,7 @@
 //! for the one before costs more than all else in a block.
 
 use super::{Builder, Item, record};
-use crate::calls::EVENTS;
+use crate::calls::{EVENTS, FEW};
 use crate::layout::COUNTERS;
 use crate::xlate::emit::{Buffer, SCRATCH};
 use crate::xlate::entry::Offsets;
@@ -76,7 +76,7 @@ pub struct Added {
     /// beside a counter …
     pub clock: i8,
     /// … and what the other events of a tree go on by.
-    pub events: [i8; EVENTS],
+    pub events: [i16; EVENTS],
 }
 
 impl Added {
@@ -92,6 +92,16 @@ impl Added {
     /// Nothing is added.
     pub fn is_nothing(self) -> bool {
         self.value == 0 && self.clock == 0 && self.events == [0; EVENTS]
+    }
+
+    /// What is added to the tree's other events, if it is [`FEW`] numbers that are short.
+    pub fn few(&self) -> Option<[i8; FEW]> {
+        let (few, rest) = self.events.split_at(FEW);
+        let mut short = [0; FEW];
+        for (short, &event) in short.iter_mut().zip(few) {
+            *short = i8::try_from(event).ok()?;
+        }
+        rest.iter().all(|&event| event == 0).then_some(short)
     }
 
     /// The words of the tree's other events, with what is added to each.
@@ -206,8 +216,12 @@ impl Builder<'_, '_> {
         Added::one(counter.wrapping_add(self.block.part_count as u32))
     }
 
-    /// The last part counts how often conditional branch `at` is taken.
-    pub(super) fn is_taken(&mut self, at: usize) {
+    /// The last part counts how often conditional branch `at` is taken: what a tree of calls adds, too, to what is added there.
+    pub(super) fn is_taken(&mut self, at: usize, added: &mut Added) {
+        let taken = self.config.calls.map(|calls| calls.taken());
+        for (sum, taken) in added.events.iter_mut().zip(taken.unwrap_or_default()) {
+            *sum += taken;
+        }
         let last = self.block.part_count.checked_sub(1);
         if let (Some(_), Some(part)) = (
             self.config.counter,
@@ -225,7 +239,11 @@ impl Builder<'_, '_> {
             return None;
         }
         let branch = Branch::Taken((self.count - 1) as u8);
-        Some(self.part(counter, Part::of_branch(branch)))
+        let taken = self.config.calls.map(|calls| calls.taken());
+        Some(Added {
+            events: taken.unwrap_or_default(),
+            ..self.part(counter, Part::of_branch(branch))
+        })
     }
 
     /// What counts how often the branch at `at` is predicted wrongly; `None`: that is noted each time, as a tree of calls
@@ -252,14 +270,14 @@ impl Builder<'_, '_> {
         }
         let facts = Facts::of(&item.insn);
         let filter = config.noting.and_then(|noting| noting.filter);
-        match filter.filter(|filter| filter.recent.is_some() && config.calls.is_some()) {
+        match filter.filter(|_| config.calls.is_some()) {
             Some(filter) => facts.with_references(simple(&item.insn, item.code(), filter.reads_fs)),
             None => facts,
         }
     }
 
     /// The other events of a tree of calls in some instructions of the block.
-    fn events(&self, from: usize, to: usize) -> [i8; EVENTS] {
+    fn events(&self, from: usize, to: usize) -> [i16; EVENTS] {
         let facts = self.block.facts.get(from..to).unwrap_or(&[]);
         let of = |calls: super::CallOffsets| calls.events_of(facts);
         self.config.calls.map_or([0; EVENTS], of)

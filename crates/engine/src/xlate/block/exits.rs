@@ -41,11 +41,12 @@ impl Builder<'_, '_> {
     ) {
         let live = source.live_flags(item.target());
         let stub = self.cold.here();
+        let mut added = self.early(at + 1, counted);
+        self.is_taken(at, &mut added);
         let way = Way {
-            added: self.early(at + 1, counted),
+            added,
             ..self.way(live)
         };
-        self.is_taken(at);
         let filter = self.filtering();
         way.emit(self.cold, &self.config.offsets, filter.as_ref());
         self.note_left(at + 1);
@@ -62,12 +63,12 @@ impl Builder<'_, '_> {
                 cold: stub,
                 way,
             };
-            // What the exit notes is in the stub only.
+            // What the exit notes is in the stub only, and what is long.
             let all = self
                 .config
                 .noting
                 .is_some_and(|noting| noting.filter.is_none());
-            let noted = leaves || all;
+            let noted = leaves || all || added.few().is_none();
             let side = Some(side).filter(|_| !noted);
             self.cold_exit(item.target(), side);
         }

@@ -39,6 +39,7 @@ impl Builder<'_, '_> {
             && vector == filter.vector_alone
             && filter.state == Shadow::Present
             && filter.model_of_data().is_none()
+            && !filter.tells
             && is_often_unaligned(item, one)
     }
 

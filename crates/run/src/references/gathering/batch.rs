@@ -121,6 +121,8 @@ impl Gathering {
             .keeps_lines()
             .then(|| space.lines(&self.wanted, when));
         let before = modelled.caches.beside;
+        let mut entered = (before, touched.as_ref().map(|lines| lines.touched.extent()));
+        let by_path = self.paths.as_ref().is_some_and(Paths::has_facts);
         for next in batch {
             let number = match next {
                 Next::Reference(number, _)
@@ -134,6 +136,12 @@ impl Gathering {
                     continue;
                 }
                 Next::Node(address) => {
+                    if by_path {
+                        let extent = touched.as_ref().map(|lines| lines.touched.extent());
+                        let since =
+                            std::mem::replace(&mut entered, (modelled.caches.beside, extent));
+                        self.paths.leave(now.node, &since, &entered);
+                    }
                     let number = |paths: &mut Paths| paths.number(address);
                     now.node = self.paths.as_mut().map(number);
                     continue;
@@ -149,6 +157,9 @@ impl Gathering {
                 Next::Branch(_, taken) => {
                     // (It is counted elsewhere how often it was taken, then.)
                     *first += u64::from(taken && !self.is_predicted);
+                    if let Some(facts) = self.paths.facts(now.node) {
+                        facts.taken += u64::from(taken && !self.is_predicted);
+                    }
                     if self.is_predicted || modelled.branches.conditional(told.pc, taken) {
                         *last += 1;
                         self.paths.meet(now.node, place::CONDITIONAL_WRONG, 1);
@@ -197,6 +208,9 @@ impl Gathering {
             }
         }
         table.beside.add_since(&before, &modelled.caches.beside);
+        let extent = touched.as_ref().map(|lines| lines.touched.extent());
+        self.paths
+            .leave(now.node, &entered, &(modelled.caches.beside, extent));
     }
 
     /// Parts that no thread is in any more keep what is not 0; others go on with this one.

@@ -2,13 +2,14 @@
 
 use super::super::lines::Lines;
 use super::super::modelled::Modelled;
+use super::super::paths::{Facts as PathFacts, OfNode as _};
 use super::super::site::Site;
 use super::{Gathering, Of, Wanted};
 use std::ops::Range;
 use truecount_engine::virt::references::{
     Code, Elements, Executed, Facts, Levels, Lies, Line, MOST_SETS, Thread,
 };
-use truecount_memory::{Beside, Kind, LINE, Moment, Predictor, Prefetch, Replacement};
+use truecount_memory::{Beside, Extent, Kind, LINE, Moment, Predictor, Prefetch, Replacement};
 
 impl Gathering {
     /// A block of the thread whose turn it is, and the lines that it may touch.
@@ -33,15 +34,14 @@ impl Gathering {
             beside: _,
             sharing,
             locality,
-            paths,
+            paths: _,
             emptied: _,
             off_at_first: _,
             modifies_as_store: _,
         } = &self.wanted;
         let modelled = self.levels().is_some();
         let wanted = if model.is_some() { modelled } else { *facts };
-        let by_path = *facts && *paths;
-        wanted && !sharing && !locality && !by_path
+        wanted && !sharing && !locality
     }
 
     /// The facts that are asked for.
@@ -109,10 +109,30 @@ impl Gathering {
         address: u64,
         hint: &mut u32,
     ) {
+        let before = self.extent();
         if let Some((site, mut touched)) = self.site_of(code)
             && !site.reference(operand, address, &mut touched, hint)
         {
             self.lost += 1;
+        }
+        self.told(before, |facts| facts.lies(code, operand, address));
+    }
+
+    /// How much of its memory the thread whose turn it is has touched with others; `None`: nobody asks.
+    fn extent(&self) -> Option<Extent> {
+        let now = self.threads.get(self.now)?;
+        self.paths.as_ref().filter(|paths| paths.has_facts())?;
+        Some(self.spaces.get(now.space)?.touched.extent())
+    }
+
+    /// That thread touched something since then: it is of the node that it is in, as what `what` adds is.
+    fn told(&mut self, before: Option<Extent>, what: impl FnOnce(&mut PathFacts)) {
+        if let (Some(before), Some(after)) = (before, self.extent())
+            && let Some(now) = self.threads.get(self.now)
+            && let Some(facts) = self.paths.facts(now.node)
+        {
+            facts.extent.add_since(&before, &after);
+            what(facts);
         }
     }
 
@@ -140,7 +160,7 @@ impl Gathering {
         let Some(space) = self.spaces.get_mut(now.space) else {
             return;
         };
-        let number = line.address / LINE;
+        let (before, number) = (space.touched.extent(), line.address / LINE);
         let (loaded, stored) = (
             line.loaded | line.stack_loaded,
             line.stored | line.stack_stored,
@@ -165,21 +185,28 @@ impl Gathering {
                 .allocated
                 .used(line.address, touched, stored.into(), when);
         }
+        if let Some(facts) = self.paths.facts(now.node) {
+            facts.extent.add_since(&before, &space.touched.extent());
+        }
     }
 
     /// An instruction made its references.
     pub(super) fn references(&mut self, executed: &Executed<'_>, at: usize) {
+        let before = self.extent();
         self.noted(executed.code, |site, touched, model| {
             site.references(executed, at, touched, model);
             true
         });
+        self.told(before, |facts| facts.references(executed, at));
     }
 
     /// An instruction made references to elements of its operand.
     pub(super) fn masked(&mut self, code: &Code, at: usize, elements: &Elements, hint: &mut u32) {
+        let before = self.extent();
         self.noted(code, |site, touched, model| {
             site.masked(at, elements, (touched, model), hint)
         });
+        self.told(before, |facts| facts.elements(code, at, elements));
     }
 
     /// A block of the thread whose turn it is has noted something. `false`: it could not have.
@@ -209,6 +236,9 @@ impl Gathering {
         self.lost += u32::from(!known);
         if let (Some(before), Some(after)) = (before, beside(now)) {
             table.beside.add_since(&before, &after);
+            if let Some(facts) = self.paths.facts(now.node) {
+                facts.beside.add_since(&before, &after);
+            }
         }
         if let Some(paths) = &mut self.paths {
             now.leave_node(paths);

@@ -1,5 +1,6 @@
 //! What the engine says, as it comes.
 
+use super::super::paths::OfNode as _;
 use super::super::shared::share;
 use super::{Gathering, Of};
 use std::ops::Range;
@@ -105,14 +106,22 @@ impl Sink for Gathering {
         }
         let when = now.moment();
         let facts = self.wanted.facts;
+        let extent = space.touched.extent();
         let touched = facts.then(|| space.lines(&self.wanted, when));
         let misses = |now: &Of| now.modelled.as_ref().map(|modelled| modelled.caches.beside);
         let before = misses(now);
         site.execute(executed, touched, now.modelled.as_mut());
+        if let Some(facts) = self.paths.facts(now.node) {
+            facts.extent.add_since(&extent, &space.touched.extent());
+            facts.block(executed);
+        }
         if self.wanted.beside != Beside::default()
             && let (Some(before), Some(after)) = (before, misses(now))
         {
             table.beside.add_since(&before, &after);
+            if let Some(facts) = self.paths.facts(now.node) {
+                facts.beside.add_since(&before, &after);
+            }
         }
         if self.wanted.sharing {
             let slot = now.thread.slot;
