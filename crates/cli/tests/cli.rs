@@ -80,6 +80,8 @@ mod memory_events;
 mod memory_heap;
 #[path = "cli/memory_order.rs"]
 mod memory_order;
+#[path = "cli/memory_paths.rs"]
+mod memory_paths;
 #[path = "cli/memory_registers.rs"]
 mod memory_registers;
 #[path = "cli/model_paths.rs"]

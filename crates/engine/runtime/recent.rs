@@ -95,7 +95,7 @@ pub fn take_back(context: &mut Context, block: &Block, done: u16, mut branch: bo
             let number = record.model().map_or(record.number(), |(_, number)| number);
             let is = record.is().filter(|_| record.as_known().is_none())?;
             let ours = number == usize::from(done) && pc_of(context, record) == Some(block.pc);
-            (ours && before != Some(record)).then_some((record, is))
+            (ours && before != Some(record.meaning())).then_some((record, is))
         };
         let known = &context.noted.known;
         let fetched = known.fetched.wrapping_add(counted) == counter;
@@ -109,7 +109,9 @@ pub fn take_back(context: &mut Context, block: &Block, done: u16, mut branch: bo
             (_, Some((record, Is::Model(Model::Indirect)))) if branch => (record, 2),
             (_, Some((record, Is::Reference(_))))
                 if known.told == counter
-                    && (go_out(context, false, counter) || record.0 & Record::ALL != 0) =>
+                    && (record.0 & Record::FACTS != 0
+                        || go_out(context, false, counter)
+                        || record.is_told_always()) =>
             {
                 (record, 2)
             }
@@ -127,7 +129,7 @@ pub fn take_back(context: &mut Context, block: &Block, done: u16, mut branch: bo
         } else {
             first
         };
-        before = Some(record);
+        before = Some(record.meaning());
         // (It has one; the same one of an earlier execution may have gone the other way.)
         branch &= matches!(record.is(), Some(Is::Reference(_)));
     }

@@ -129,6 +129,8 @@ impl Record {
     const CHOSEN: u64 = 1 << 56;
     /// … and the first level of a model has all that they are in.
     pub const IN_PLACE: u64 = 1 << 57;
+    /// In a reference's without elements: it changes nothing in a model, which is not told.
+    pub const FACTS: u64 = 1 << 57;
     /// In where a block is described, as records and the log say it: what is below is an offset in the totals file. Without it,
     /// it is one from [`Ring::base`](super::references::Ring::base) on: so code that is kept for other runs names its
     /// descriptions. (Above all offsets in words, and below the number of a conditional branch.)

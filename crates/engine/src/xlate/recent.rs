@@ -161,6 +161,20 @@ impl Record {
         Self(Self::FETCH << Self::SORT | described | (number as u64) << 48)
     }
 
+    /// Of a reference: it is there whether the model is told something or not.
+    pub fn is_told_always(self) -> bool {
+        self.0 & (Self::ALL | Self::FACTS) != 0
+    }
+
+    /// Without what an execution says beside: of one and the same reference it is the same each time.
+    #[must_use]
+    pub fn meaning(self) -> Self {
+        match self.is() {
+            Some(Is::Reference(_)) => Self(self.asked().0 & !(Self::ALL | Self::FACTS)),
+            _ => self.asked(),
+        }
+    }
+
     /// Without [`Record::MISSED`].
     #[must_use]
     pub fn asked(self) -> Self {

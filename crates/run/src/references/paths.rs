@@ -118,13 +118,15 @@ impl Facts {
         let Some(operand) = code.operands(at).first() else {
             return;
         };
+        let many = u64::from(elements.mask.count_ones());
+        let kind = kind_of(operand.access);
+        self.totals.made(operand.size, kind, many);
         let mut placed = Placed::default();
-        for element in (0..64u64).filter(|element| elements.mask >> element & 1 != 0) {
-            let away = element.wrapping_mul(operand.size.into());
+        elements.each_run(|first, many| {
+            let away = u64::from(first) * u64::from(operand.size);
             let address = elements.address.wrapping_add(away);
-            self.totals.made(operand.size, kind_of(operand.access), 1);
-            placed.count(address, operand.size, 1);
-        }
+            placed.count(address, operand.size, many.into());
+        });
         placed.add_to(&mut self.totals);
     }
 }

@@ -126,7 +126,10 @@ impl Rings<'_> {
             if record.as_known().is_some() {
                 continue;
             }
-            if head & Record::CANCELLED == 0 && self.record(thread, record, own, sink).is_none() {
+            let missed = head & Record::MISSED;
+            if head & Record::CANCELLED == 0
+                && self.record(thread, (record, missed), own, sink).is_none()
+            {
                 self.lost += 1;
                 return;
             }
@@ -150,11 +153,11 @@ impl Rings<'_> {
             .insert(std::mem::replace(&mut self.base, base), before);
     }
 
-    /// `None`: it makes no sense.
+    /// `missed`: what its head says of that. `None`: it makes no sense.
     fn record(
         &mut self,
         thread: Thread,
-        record: Record,
+        (record, missed): (Record, u64),
         own: &[u64],
         sink: &mut dyn Sink,
     ) -> Option<()> {
@@ -171,11 +174,11 @@ impl Rings<'_> {
                 let operand = (at, known.operand as usize);
                 let address = *own.first()?;
                 sink.referenced(thread, code, operand, address, &mut known.hint);
-                if self.models_data {
+                if self.models_data && record.0 & Record::FACTS == 0 {
                     // (Where nothing else says what it did.)
                     let plain = Record(record.0 & !Record::ALL);
                     self.number(plain, sink)?;
-                    let words = [plain.0, address];
+                    let words = [plain.0 | missed, address];
                     sink.batch(thread, &mut Batch::new(&words, &self.resolution.numbers));
                 }
             }
@@ -233,7 +236,7 @@ impl Rings<'_> {
     /// Sees to it that what a record of the model's means has a number. `None`: it has none.
     fn number(&mut self, record: Record, sink: &mut dyn Sink) -> Option<()> {
         let (described, at, what) = match record.is()? {
-            Is::Reference(does) if self.models_data && record.0 & Record::ALL == 0 => {
+            Is::Reference(does) if self.models_data && !record.is_told_always() => {
                 let (_, operand) = self.operand(record, does)?;
                 (
                     record.described(self.base),

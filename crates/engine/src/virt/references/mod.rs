@@ -120,6 +120,21 @@ pub struct Elements {
     pub in_place: bool,
 }
 
+impl Elements {
+    /// Calls `f` for those that lie behind each other, from the lowest on: the number of the first, and how many.
+    pub fn each_run(&self, mut f: impl FnMut(u32, u32)) {
+        let (mut rest, mut first) = (self.mask, 0);
+        while rest != 0 {
+            first += rest.trailing_zeros();
+            rest >>= rest.trailing_zeros();
+            let many = rest.trailing_ones();
+            rest = rest.checked_shr(many).unwrap_or(0);
+            f(first, many);
+            first += many;
+        }
+    }
+}
+
 /// How an operand's references lie, with [`References::filtered`]: of those that are not aligned (modulo 2⁶⁴).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -13,7 +13,7 @@ use crate::layout::COUNTERS;
 use crate::xlate::emit::{Buffer, SCRATCH};
 use crate::xlate::entry::Offsets;
 use crate::xlate::facts::Facts;
-use crate::xlate::known::simple;
+use crate::xlate::known::{Filter, simple};
 
 /// What an early exit corrects, with its own counter: the instructions `from` to
 /// `to` of the block are added (or taken away) once for each time it is taken.
@@ -218,8 +218,7 @@ impl Builder<'_, '_> {
 
     /// The last part counts how often conditional branch `at` is taken: what a tree of calls adds, too, to what is added there.
     pub(super) fn is_taken(&mut self, at: usize, added: &mut Added) {
-        let taken = self.config.calls.map(|calls| calls.taken());
-        for (sum, taken) in added.events.iter_mut().zip(taken.unwrap_or_default()) {
+        for (sum, taken) in added.events.iter_mut().zip(self.taken_events()) {
             *sum += taken;
         }
         let last = self.block.part_count.checked_sub(1);
@@ -231,6 +230,13 @@ impl Builder<'_, '_> {
         }
     }
 
+    /// What such a branch adds to the tree's events, where it is not noted each time.
+    fn taken_events(&self) -> [i16; EVENTS] {
+        let filter = self.filtering().filter(Filter::counts_taken);
+        let calls = self.config.calls.filter(|_| filter.is_some());
+        calls.map_or([0; EVENTS], |calls| calls.taken())
+    }
+
     /// What counts how often the conditional branch at the block's end is taken, where that is asked for.
     pub(super) fn taken_at_end(&mut self) -> Option<Added> {
         let counter = self.config.counter?;
@@ -239,9 +245,8 @@ impl Builder<'_, '_> {
             return None;
         }
         let branch = Branch::Taken((self.count - 1) as u8);
-        let taken = self.config.calls.map(|calls| calls.taken());
         Some(Added {
-            events: taken.unwrap_or_default(),
+            events: self.taken_events(),
             ..self.part(counter, Part::of_branch(branch))
         })
     }

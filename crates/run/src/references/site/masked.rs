@@ -62,17 +62,10 @@ impl Site {
         if let Some(model) = model.as_deref_mut() {
             model.meets(references(step.kind), many);
         }
-        let (mut rest, mut begin) = (elements.mask, 0);
-        while rest != 0 {
-            // Those that lie behind each other.
-            begin += rest.trailing_zeros();
-            rest >>= rest.trailing_zeros();
-            let run = rest.trailing_ones();
-            rest = rest.checked_shr(run).unwrap_or(0);
+        elements.each_run(|begin, run| {
             let (times, bytes) = (u64::from(run), u64::from(run) * size);
             let away = u64::from(begin) * size;
             let address = elements.address.wrapping_add(away);
-            begin += run;
             if address & u64::from(step.aligned) != 0 {
                 found.placed.count(address, step.size, times);
             }
@@ -85,7 +78,7 @@ impl Site {
                 }
             }
             let Some(model) = model.as_deref_mut().filter(|_| !elements.in_place) else {
-                continue;
+                return;
             };
             for one in 0..times {
                 let address = address.wrapping_add(one * size);
@@ -98,7 +91,7 @@ impl Site {
                     touched.missed(address, level == Level::Memory);
                 }
             }
-        }
+        });
         true
     }
 }
