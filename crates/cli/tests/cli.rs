@@ -100,6 +100,8 @@ mod own_clock;
 mod pty;
 #[path = "cli/regions.rs"]
 mod regions;
+#[path = "cli/repairs.rs"]
+mod repairs;
 #[path = "cli/replacement.rs"]
 mod replacement;
 #[path = "cli/reproducible.rs"]

@@ -77,11 +77,12 @@ fn events_beside_instructions_add_up() {
             document["counters"][1]["value"]
         );
     }
-    let all = "loads:u,stores:u,branches:u,calls:u,returns:u";
+    let all = "branches:u,conditional-branches:u,indirect-branches:u,calls:u,returns:u,loads:u,stores:u,locked:u,\
+               vector-instructions:u";
     crate::support::fails(
         &["run", "--calls", "-e", all, "--", "true"],
         2,
-        &["--calls counts 4"],
+        &["--calls counts 8"],
     );
 }
 

@@ -129,18 +129,27 @@ fn a_handler_sees_the_programs_registers() {
         &["--model", "--predictor=tage"],
         &["--locality"],
     ];
-    for address in addresses {
-        for masks in [None, Some("masks"), Some("overflow")] {
-            let mut command = std::process::Command::new(&program);
-            let natively = prints(command.arg(address).args(masks));
-            assert_eq!(natively.split(' ').count(), 13, "{natively}");
-            let many = if masks.is_some() { 2 } else { 4 };
-            for options in &options[..many] {
-                let mut command = truecount(&["run", "--output", "/dev/null"]);
-                command.args(*options).arg("--").arg(&program).arg(address);
-                let shown = prints(command.args(masks));
-                assert_eq!(shown, natively, "{options:?} {address} {masks:?}");
-            }
+    // (All in one run: each process begins anew.)
+    let each = r#"for address in $2; do echo $address; "$0" $address $1; done"#;
+    for masks in ["", "masks", "overflow"] {
+        let arguments = |command: &mut std::process::Command| {
+            let words = [masks, &addresses.join(" ")];
+            command.args(["-c", each]).arg(&program).args(words);
+        };
+        let mut command = std::process::Command::new("sh");
+        arguments(&mut command);
+        let natively = prints(&mut command);
+        let lines: Vec<&str> = natively.lines().collect();
+        for (address, line) in addresses.iter().zip(lines.chunks(2)) {
+            assert_eq!(line.first(), Some(address), "{natively}");
+            assert_eq!(line.last().unwrap().split(' ').count(), 13, "{natively}");
+        }
+        let many = if masks.is_empty() { 4 } else { 2 };
+        for options in &options[..many] {
+            let mut command = truecount(&["run", "--output", "/dev/null"]);
+            command.args(*options).args(["--", "sh"]);
+            arguments(&mut command);
+            assert_eq!(prints(&mut command), natively, "{options:?} {masks}");
         }
     }
 }

@@ -51,6 +51,7 @@ EXAMPLES
   truecount run --memory -- ./prog          bytes, lines and pages that it touches, exactly
   truecount run --model -- ./prog           … and what caches and branch predictors would make of it
   truecount run --model=zen4 --prefetch=stride --predictor=tage -- ./prog
+  truecount run --memory --calls -- ./prog  … for each path of functions
   truecount run --json -o out.json -- ./prog
 
 EVENTS (each with :u; all cost the same, and any number of them costs what one does)
