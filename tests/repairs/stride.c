@@ -24,7 +24,10 @@ int main(void) {
     long all = 0;
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++) grid[i][j] = i ^ j;
-    for (int round = 0; round < ROUNDS; round++) all += sum();
+    for (int round = 0; round < ROUNDS; round++) {
+        all += sum();
+        __asm__ volatile("" ::: "memory");
+    }
     printf("%ld\n", all);
     return 0;
 }

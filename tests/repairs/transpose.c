@@ -27,7 +27,10 @@ __attribute__((noinline)) static void transpose(void) {
 int main(void) {
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++) from[i][j] = i ^ j;
-    for (int round = 0; round < ROUNDS; round++) transpose();
+    for (int round = 0; round < ROUNDS; round++) {
+        transpose();
+        __asm__ volatile("" ::: "memory");
+    }
     printf("%g\n", to[0][N - 1]);
     return 0;
 }

@@ -74,10 +74,8 @@ fn false_sharing_is_found_and_gone() {
     let shared = |more: &[&str]| {
         let memory = model(directory.path(), &source, more)?;
         let lines = memory["sharing"].as_array().unwrap().clone();
-        let ours = lines
-            .into_iter()
-            .filter(|line| line["symbol"] == "counters");
-        Some(ours.collect::<Vec<Value>>())
+        let ours = |line: &Value| line["symbols"][0] == "counters";
+        Some(lines.into_iter().filter(ours).collect::<Vec<Value>>())
     };
     let Some(before) = shared(&[]) else { return };
     let [line] = &before[..] else {
