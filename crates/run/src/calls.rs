@@ -234,7 +234,8 @@ pub fn tree_of(
     let (Some(calls), Some(blocks)) = (executed.calls.as_ref(), executed.blocks.as_ref()) else {
         return Ok(None);
     };
-    check(ran)?;
+    let of_memory = OfMemory::of(ran);
+    check::check_all(ran, &of_memory)?;
     names.forget_processes();
     let mut mappings: HashMap<u32, BTreeMap<u64, Mapping>> = HashMap::new();
     blocks.each_translated(&mut |block| {
@@ -251,12 +252,11 @@ pub fn tree_of(
         found: HashMap::new(),
         lines: HashMap::new(),
     };
-    Ok(Some(built(ran, calls, finder, apart, sites)))
+    Ok(Some(built((ran, calls, &of_memory), finder, apart, sites)))
 }
 
 fn built(
-    ran: &RunResult,
-    calls: &Calls,
+    (ran, calls, of_memory): (&RunResult, &Calls, &OfMemory),
     mut finder: Finder<'_>,
     apart: Apart,
     sites: bool,
@@ -274,7 +274,6 @@ fn built(
         too_deep: calls.too_deep,
         ..CallTree::default()
     };
-    let of_memory = OfMemory::of(ran);
     of_memory.name(&mut tree);
     let own_events = |node: &CallNode| {
         let own: Vec<EventCost> = own_events(node)

@@ -8,6 +8,7 @@
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
 mod again;
+mod asked;
 #[cfg(target_arch = "x86_64")]
 mod beginning;
 mod blocks;

@@ -1,11 +1,12 @@
 //! The files every process of a run maps: the totals, and the runtime's image.
 
+use super::asked::{by_path, events_of_nodes, filtered, recent};
 use super::context::{Mapped, MappedBytes, MappedContext, Windows};
 use super::followers::Followers;
 use super::image::{self, write_image};
 use super::programs::Programs;
 use super::random::RandomBytes;
-use super::references::{Facts, Levels};
+use super::references::Levels;
 use super::regions::Regions;
 use super::store::Store;
 use super::watched::Watched;
@@ -16,7 +17,6 @@ use crate::layout::{
 use crate::machine::{self, Machine};
 use crate::regions::{HOOKS, Hook, MAX_HOOKS};
 use crate::snapshot::hash;
-use crate::xlate::facts::{self, Event};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -422,60 +422,6 @@ fn references(options: &super::Options) -> u32 {
         | without(of_model(|levels| levels.instructions), option::NO_FETCHES)
         | without(of_model(|levels| levels.branches), option::NO_BRANCHES)
         | bit(predicted, option::PREDICTED)
-}
-
-/// What is known to add nothing to these is left out.
-fn filtered(options: &super::Options) -> Option<Facts> {
-    let references = options.references.as_ref()?;
-    // (Lines that were touched are kept for a run as a whole, and for no part of it.)
-    let whole = options.regions.is_none();
-    let alone = references.recent.is_some() && references.filtered == Some(Facts::default());
-    references.filtered.filter(|_| whole || alone)
-}
-
-/// Nodes of a tree of calls have facts of their own.
-fn by_path(options: &super::Options) -> bool {
-    options.calls.is_some() && filtered(options).is_some_and(|facts| facts != Facts::default())
-}
-
-/// What a tree of calls counts beside instructions, where these events were asked for.
-fn events_of_nodes(
-    options: &super::Options,
-    asked: [u8; crate::calls::EVENTS],
-) -> [u8; crate::calls::EVENTS] {
-    if by_path(options) {
-        let mut all = crate::calls::FACTS.into_iter().chain(asked);
-        return std::array::from_fn(|_| all.next().unwrap_or(0));
-    }
-    recent(options).map_or(asked, |_| beside_model(options))
-}
-
-/// With a model: what is not told one by one.
-fn beside_model(options: &super::Options) -> [u8; crate::calls::EVENTS] {
-    let references = options.references.as_ref();
-    let levels = references.and_then(|all| all.recent);
-    let branches = references.is_some() && levels.is_none_or(|levels| levels.branches);
-    let [reads, writes] = match references.is_some_and(|all| all.modifies_as_store) {
-        true => [facts::READS_ONLY, facts::ALL_WRITES],
-        false => [facts::READS, facts::WRITES],
-    };
-    let branch = |event: Event| if branches { event as u8 } else { 0 };
-    [
-        reads,
-        writes,
-        branch(Event::ConditionalBranches),
-        branch(Event::IndirectBranches),
-        0,
-        0,
-        0,
-        0,
-    ]
-}
-
-/// The model's first levels, if what changes nothing there is left out.
-fn recent(options: &super::Options) -> Option<Levels> {
-    let references = options.references.as_ref()?;
-    references.recent.filter(|_| filtered(options).is_some())
 }
 
 /// Whether the kernel gives huge pages to who asks for them (kernel `Documentation/admin-guide/mm/transhuge.rst`).

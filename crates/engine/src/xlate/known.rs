@@ -18,7 +18,7 @@
 //!
 //! | record | words |
 //! |---|---|
-//! | a reference, where there is no shadow | [`Record`]; the address |
+//! | a reference, where there is no shadow; with a tree of calls (`option::BY_PATH`) one that is new, or not aligned | [`Record`]; the address |
 //! | elements of an operand that a mask chooses (`xlate::masked`), where they are not counted | [`Record`]; the operand's address; the mask |
 //! | how references of an operand lie, or how many elements were counted | [`Record`]; three counts |
 //! | an instruction whose references are worked out from its registers | [`Record`]; the words of `Words::of` |

@@ -3,11 +3,17 @@
 use super::memory::OfMemory;
 use crate::result::RunResult;
 
-/// Looks whether the sum of each thread's own costs is its count, by the tree's clock and by its blocks.
+/// Looks whether the sum of each thread's own costs is its count, by the tree's clock and by its blocks, and that of all paths'
+/// memory references what the run made.
 ///
 /// # Errors
 /// One line: it is not.
 pub fn check(ran: &RunResult) -> Result<(), String> {
+    check_all(ran, &OfMemory::of(ran))
+}
+
+/// The same, with what is known of the references of each path.
+pub(super) fn check_all(ran: &RunResult, of_memory: &OfMemory) -> Result<(), String> {
     let Some(calls) = &ran.executed.calls else {
         return Ok(());
     };
@@ -23,7 +29,7 @@ pub fn check(ran: &RunResult) -> Result<(), String> {
         .as_ref()
         .filter(|all| all.lost == 0 && !cut)
     {
-        OfMemory::of(ran).check(calls, memory)?;
+        of_memory.check(calls, memory)?;
     }
     let mut off = calls.not_collected();
     let is_whole = off.is_empty();

@@ -1,6 +1,6 @@
 //! Events of memory: facts, and what the model says.
 
-use super::{Memory, Model, PathCosts, Without};
+use super::{Memory, Model, PathCosts};
 use truecount_memory::{Beside, Cpu};
 
 macro_rules! events {
@@ -66,6 +66,23 @@ events! {
     ItlbMisses = "itlb-misses", true;
     /// Branches predicted wrongly.
     Mispredicts = "mispredicts", true;
+}
+
+/// What nobody asks for of the facts and of the model, and is not looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Without {
+    /// Lines and pages that are touched, and how references lie.
+    pub lines: bool,
+    /// References and their bytes.
+    pub bytes: bool,
+    /// How often branches are taken.
+    pub taken: bool,
+    /// With the model: data …
+    pub data: bool,
+    /// … and instructions …
+    pub instructions: bool,
+    /// … and branches.
+    pub branches: bool,
 }
 
 impl Without {

@@ -23,7 +23,7 @@ use truecount_memory::{Beside, Machine, Predictor, Totals, Touched};
 pub(crate) use costs::EVERY_TIME;
 pub use costs::{Costs, SIMULATED, Simulated};
 pub use data::{AllocationSite, DataMemory, DataModel, DataPlace, HeapMemory};
-pub use events::MemoryEvent;
+pub use events::{MemoryEvent, Without};
 use gathering::Gathering;
 pub use gathering::Part;
 pub(crate) use lines::Allocated;
@@ -63,23 +63,6 @@ pub struct Wanted {
     /// In the model, an instruction that reads and writes the same data makes one reference that writes, as Callgrind has
     /// it; otherwise one that reads, as Cachegrind has it.
     pub modifies_as_store: bool,
-}
-
-/// What nobody asks for of the facts and of the model, and is not looked at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Without {
-    /// Lines and pages that are touched, and how references lie.
-    pub lines: bool,
-    /// References and their bytes.
-    pub bytes: bool,
-    /// How often branches are taken.
-    pub taken: bool,
-    /// With the model: data …
-    pub data: bool,
-    /// … and instructions …
-    pub instructions: bool,
-    /// … and branches.
-    pub branches: bool,
 }
 
 /// Exact facts about a run's memory references.

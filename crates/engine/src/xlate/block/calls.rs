@@ -4,7 +4,6 @@
 //! They stand where the branch's own effect on memory is over and cannot fail any more, and where the block has been
 //! counted: what was executed until then belongs to the caller, the branch included.
 
-use super::count::count_keeping;
 use super::{Builder, Item, Source};
 use crate::calls::EVENTS;
 use crate::xlate::decode::Kind;
@@ -128,9 +127,7 @@ impl Builder<'_, '_> {
     /// A conditional tail call at the end of a block.
     pub(super) fn jcc_leaving(&mut self, item: &Item, live: u8) {
         let cold = self.cold.here();
-        if let Some(taken) = self.taken_at_end() {
-            count_keeping(self.cold, &self.config.offsets, taken, live);
-        }
+        self.count_taken(live);
         self.note_jump_cold(item.target());
         self.cold.align_patch(1);
         let unlinked = self.cold.here() + 5;

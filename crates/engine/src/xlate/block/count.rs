@@ -251,6 +251,13 @@ impl Builder<'_, '_> {
         })
     }
 
+    /// In cold code where the branch at the block's end is taken: counts that, where it is asked for.
+    pub(super) fn count_taken(&mut self, live: u8) {
+        if let Some(taken) = self.taken_at_end() {
+            count_keeping(self.cold, &self.config.offsets, taken, live);
+        }
+    }
+
     /// What counts how often the branch at `at` is predicted wrongly; `None`: that is noted each time, as a tree of calls
     /// has to know where.
     pub(super) fn mispredicted(&mut self, at: usize) -> Option<Added> {
