@@ -146,7 +146,7 @@ impl Facts {
     /// Where its bytes are said that it reads, and writes: 0: none, else one more than their binary logarithm.
     const BYTES: [u32; 2] = [15, 18];
 
-    /// With what [`counts`] has to know of its references, if they follow from it alone.
+    /// With what [`adds`] has to know of its references, if they follow from it alone.
     #[must_use]
     pub fn with_references(self, references: Option<[Option<Simple>; 2]>) -> Self {
         let Some(all) = references else { return self };
