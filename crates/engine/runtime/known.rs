@@ -96,11 +96,10 @@ pub fn touches(start: u64, end: u64) -> bool {
 pub fn prepare(context: &mut Context) {
     let known = &mut context.noted.known;
     known.vector_note = address(rt_unaligned);
-    // (It does not ask whether there is a shadow.)
     known.tells = u32::from(tells());
+    // (It asks neither whether there is a shadow, nor what is told.)
     known.vector_alone = match BASE.load(Relaxed) {
-        _ if tells() => known.vector_note,
-        0 => known.vector_note,
+        base if base == 0 || tells() => known.vector_note,
         _ => address(rt_alone),
     };
     known.vector_room = address(rt_room);

@@ -108,10 +108,11 @@ pub fn take_back(context: &mut Context, block: &Block, done: u16, mut branch: bo
             }
             (_, Some((record, Is::Model(Model::Indirect)))) if branch => (record, 2),
             (_, Some((record, Is::Reference(_))))
+                // (By one for the facts alone no line came in: what did was another one's.)
                 if known.told == counter
                     && (record.0 & Record::FACTS != 0
                         || go_out(context, false, counter)
-                        || record.is_told_always()) =>
+                        || record.0 & Record::ALL != 0) =>
             {
                 (record, 2)
             }

@@ -34,8 +34,8 @@ pub const NO_LINES: u32 = 1 << 29;
 pub const NO_BYTES: u32 = 1 << 5;
 /// Nobody asks how often branches were taken; with [`FILTERED`].
 pub const NO_TAKEN: u32 = 1 << 9;
-/// … with a tree of calls: references that the shadow does not know, and those that are not aligned, are noted in the ring,
-/// too: they are of the node that the thread is in.
+/// References that the shadow does not know, and those that are not aligned, are noted in the ring, too: they are of the node
+/// that the thread is in; with [`FILTERED`] and [`CALLS`].
 pub const BY_PATH: u32 = 1 << 12;
 /// References to data are none of the model; with [`RECENT`].
 pub const NO_DATA: u32 = 1 << 10;

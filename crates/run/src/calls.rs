@@ -276,11 +276,8 @@ fn built(
     };
     of_memory.name(&mut tree);
     let own_events = |node: &CallNode| {
-        let own: Vec<EventCost> = own_events(node)
-            .take(calls.events.len())
-            .chain(of_memory.own(node))
-            .collect();
-        own
+        let counted = own_events(node).take(calls.events.len());
+        counted.chain(of_memory.own(node)).collect::<Vec<_>>()
     };
     let mut functions: HashMap<Called, usize> = HashMap::new();
     let mut known: HashMap<(Option<usize>, usize, Kind, u64), usize> = HashMap::new();

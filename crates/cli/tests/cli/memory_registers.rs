@@ -140,6 +140,7 @@ fn a_handler_sees_the_programs_registers() {
         arguments(&mut command);
         let natively = prints(&mut command);
         let lines: Vec<&str> = natively.lines().collect();
+        assert_eq!(lines.len(), 2 * addresses.len(), "{natively}");
         for (address, line) in addresses.iter().zip(lines.chunks(2)) {
             assert_eq!(line.first(), Some(address), "{natively}");
             assert_eq!(line.last().unwrap().split(' ').count(), 13, "{natively}");

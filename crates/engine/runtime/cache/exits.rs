@@ -39,7 +39,7 @@ impl Entry {
     }
 }
 
-/// What an exit adds that has a side ([`Added::few`]).
+/// What an exit adds that has a side. (Others go through their cold code.)
 #[derive(Clone, Copy)]
 struct Short {
     offset: u32,
@@ -56,13 +56,14 @@ impl Short {
         events: [0; FEW],
     };
 
-    fn new(added: &Added) -> Self {
-        Self {
+    /// `None`: it adds more than there is room for.
+    fn new(added: &Added) -> Option<Self> {
+        Some(Self {
             offset: added.offset,
             value: added.value,
             clock: added.clock,
-            events: added.few().unwrap_or([0; FEW]),
-        }
+            events: added.few()?,
+        })
     }
 
     fn whole(self) -> Added {
@@ -130,10 +131,11 @@ impl Exit {
             block,
             ..Self::NONE
         };
-        if let Some(side) = side {
+        if let Some(side) = side
+            && let Some(added) = Short::new(&side.way.added)
+        {
             (exit.branch, exit.cold) = (Near::new(patch, side.branch), Near::new(patch, side.cold));
-            exit.added = Short::new(&side.way.added);
-            (exit.lent, exit.live) = (side.way.lent, side.way.live);
+            (exit.lent, exit.added, exit.live) = (side.way.lent, added, side.way.live);
         }
         exit
     }

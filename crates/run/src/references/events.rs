@@ -1,6 +1,6 @@
 //! Events of memory: facts, and what the model says.
 
-use super::{Memory, Model, PathCosts};
+use super::{Memory, Model, PathCosts, PathFacts};
 use truecount_memory::{Beside, Cpu};
 
 macro_rules! events {
@@ -183,13 +183,12 @@ impl MemoryEvent {
 
     /// What a path of functions came to itself; lines and pages count where they were touched first.
     pub(crate) fn of_path(self, costs: &PathCosts) -> u64 {
-        let PathCosts {
+        let PathFacts {
             totals,
             taken,
             extent,
             beside,
-            ..
-        } = costs;
+        } = &costs.facts;
         match self {
             Self::LoadBytes => totals.load_bytes,
             Self::StoreBytes => totals.store_bytes,

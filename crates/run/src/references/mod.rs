@@ -29,7 +29,7 @@ pub use gathering::Part;
 pub(crate) use lines::Allocated;
 pub(crate) use locality::Counted;
 pub use locality::{FunctionLocality, Locality, OfCode, Reuse, StrideCounts, ThreadWorkingSet};
-pub use paths::PathCosts;
+pub use paths::{PathCosts, PathFacts};
 
 /// What is wanted.
 #[derive(Clone, Debug, Default)]

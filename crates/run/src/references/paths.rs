@@ -1,38 +1,49 @@
 //! What references came to on each path of functions, and what a model made of them.
 
 use super::costs::{Simulated, place};
-use super::step::kind_of;
+use super::step::{is_always_taken, is_taken, kind_of};
 use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use truecount_engine::virt::NodeFacts;
-use truecount_engine::virt::references::{Branch, Code, Elements, Executed};
+use truecount_engine::virt::references::{Code, Elements, Executed};
 use truecount_memory::{BesideMisses, Extent, Placed, Totals};
 
-/// What a path of functions came to itself, without what it called.
+/// Facts about what a path of functions did itself, and what the model has beside Cachegrind's caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PathCosts {
+pub struct PathFacts {
     /// References, their bytes, and how they lie.
     pub totals: Totals,
     /// Branches that were taken.
     pub taken: u64,
     /// Lines and pages that the run touched here first.
     pub extent: Extent,
-    /// What the model made of it …
-    pub simulated: Simulated,
-    /// … beside its first and last levels.
+    /// What the model missed beside its first and last levels.
     pub beside: BesideMisses,
+}
+
+/// What a path of functions came to itself, without what it called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathCosts {
+    /// Facts.
+    pub facts: PathFacts,
+    /// What the model made of it.
+    pub simulated: Simulated,
 }
 
 impl PathCosts {
     /// Adds what the engine counted itself.
     pub(crate) fn add_counted(&mut self, counted: &NodeFacts) {
-        let sums = &mut self.totals;
+        let PathFacts {
+            totals: sums,
+            taken,
+            ..
+        } = &mut self.facts;
         for (sum, more) in [
             (&mut sums.loads, counted.loads),
             (&mut sums.stores, counted.stores),
             (&mut sums.load_bytes, counted.load_bytes),
             (&mut sums.store_bytes, counted.store_bytes),
-            (&mut self.taken, counted.taken),
+            (taken, counted.taken),
         ] {
             *sum = sum.wrapping_add(more);
         }
@@ -67,16 +78,7 @@ impl PathCosts {
     }
 }
 
-/// What is told of the references of a path, where that is wanted.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Facts {
-    pub(super) totals: Totals,
-    pub(super) taken: u64,
-    pub(super) extent: Extent,
-    pub(super) beside: BesideMisses,
-}
-
-impl Facts {
+impl PathFacts {
     /// All that instruction `at` referenced.
     pub(super) fn references(&mut self, executed: &Executed<'_>, at: usize) {
         let mut placed = Placed::default();
@@ -92,14 +94,9 @@ impl Facts {
     pub(super) fn block(&mut self, executed: &Executed<'_>) {
         for (at, instruction) in executed.instructions() {
             self.references(executed, at);
-            let taken = match instruction.branch {
-                _ if at >= executed.done => false,
-                Branch::Conditional { target } => {
-                    at + 1 == executed.done && executed.next == Some(target)
-                }
-                Branch::Direct | Branch::Return | Branch::Indirect => true,
-                _ => false,
-            };
+            let branch = instruction.branch;
+            let always = at < executed.done && is_always_taken(branch);
+            let taken = always || is_taken(at, branch, executed);
             self.taken += u64::from(taken);
         }
     }
@@ -139,7 +136,7 @@ pub(super) trait OfNode {
     /// Adds to what it met.
     fn meet(&mut self, node: Option<u32>, place: usize, times: u64);
     /// Its facts, where they are wanted.
-    fn facts(&mut self, node: Option<u32>) -> Option<&mut Facts>;
+    fn facts(&mut self, node: Option<u32>) -> Option<&mut PathFacts>;
     /// It is left: what came since then is its own.
     fn leave(&mut self, node: Option<u32>, since: &Since, now: &Since);
 }
@@ -155,7 +152,7 @@ impl OfNode for Option<Paths> {
     }
 
     #[inline]
-    fn facts(&mut self, node: Option<u32>) -> Option<&mut Facts> {
+    fn facts(&mut self, node: Option<u32>) -> Option<&mut PathFacts> {
         let (paths, node) = self.as_mut().zip(node)?;
         paths.facts.get_mut(node as usize)
     }
@@ -180,7 +177,7 @@ pub(super) struct Paths {
     recent: Box<[(u64, u32)]>,
     sums: Vec<Simulated>,
     /// As many, or none where nobody wants them.
-    facts: Vec<Facts>,
+    facts: Vec<PathFacts>,
     has_facts: bool,
 }
 
@@ -208,7 +205,7 @@ impl Paths {
         if number == next {
             self.sums.push(Simulated::default());
             if self.has_facts {
-                self.facts.push(Facts::default());
+                self.facts.push(PathFacts::default());
             }
         }
         if let Some(place) = self.recent.get_mut((address >> 6) as usize % RECENT) {
@@ -241,13 +238,9 @@ impl Paths {
     /// All that was told, by address, where facts are wanted.
     pub(super) fn costs(&self) -> Option<HashMap<u64, PathCosts>> {
         let all = self.numbers.iter().filter_map(|(&address, &number)| {
-            let facts = self.facts.get(number as usize)?;
             let costs = PathCosts {
-                totals: facts.totals,
-                taken: facts.taken,
-                extent: facts.extent,
+                facts: *self.facts.get(number as usize)?,
                 simulated: *self.sums.get(number as usize)?,
-                beside: facts.beside,
             };
             Some((address, costs))
         });

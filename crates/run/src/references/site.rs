@@ -12,7 +12,7 @@ use super::costs::{Costs, Simulated};
 use super::lines::Lines;
 use super::modelled::{Modelled, misses, references};
 use super::quick::Quick;
-use super::step::{Found, Known, Step, What, add, is_taken, touch};
+use super::step::{Found, Known, Step, What, add, is_always_taken, touch};
 use std::ops::Range;
 use truecount_engine::virt::references::{
     Access, Branch, Code, Executed, Form, Lies, Run, Unknown,
@@ -105,10 +105,7 @@ impl Site {
         }
         let instructions = code.instructions.iter().map(|instruction| Known {
             pc: instruction.pc,
-            taken: matches!(
-                instruction.branch,
-                Branch::Direct | Branch::Return | Branch::Indirect
-            ),
+            taken: is_always_taken(instruction.branch),
             unknown: instruction.unknown,
         });
         let mut always = Simulated::default();
@@ -321,7 +318,7 @@ impl Site {
             match step.what {
                 What::Data => touch(step, found, executed.at(&step.form), touched),
                 What::General => self.general(at, executed, Some(touched), None),
-                What::Conditional => found.first += u64::from(is_taken(step, executed)),
+                What::Conditional => found.first += u64::from(step.is_taken(executed)),
                 What::Rest | What::Fetch | What::Indirect => {}
             }
         }

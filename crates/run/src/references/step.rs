@@ -4,7 +4,7 @@ use super::Wanted;
 use super::costs::{Costs, place};
 use super::lines::Lines;
 use super::modelled::references;
-use truecount_engine::virt::references::{Access, Executed, Form, Unknown};
+use truecount_engine::virt::references::{Access, Branch, Executed, Form, Unknown};
 use truecount_memory::{Kind, LINE, Level, Near, Placed};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -139,10 +139,28 @@ pub(super) fn add(costs: &mut Costs, step: &Step, found: &Found, times: u64) {
     }
 }
 
-/// Whether a conditional branch was taken: it was the last thing done, and the next block is its target.
+/// Whether a branch is taken whenever it is executed.
+pub(super) fn is_always_taken(branch: Branch) -> bool {
+    matches!(branch, Branch::Direct | Branch::Return | Branch::Indirect)
+}
+
+/// Whether instruction `at` is a conditional branch that was taken: it was the last thing done, and the next block is its
+/// target.
 #[inline]
-pub(super) fn is_taken(step: &Step, executed: &Executed<'_>) -> bool {
-    usize::from(step.at) + 1 == executed.done && executed.next == Some(step.form.displacement)
+pub(super) fn is_taken(at: usize, branch: Branch, executed: &Executed<'_>) -> bool {
+    let Branch::Conditional { target } = branch else {
+        return false;
+    };
+    at + 1 == executed.done && executed.next == Some(target)
+}
+
+impl Step {
+    /// The same of a conditional branch's step.
+    #[inline]
+    pub(super) fn is_taken(&self, executed: &Executed<'_>) -> bool {
+        let target = self.form.displacement;
+        is_taken(self.at.into(), Branch::Conditional { target }, executed)
+    }
 }
 
 #[inline]

@@ -63,12 +63,12 @@ impl Builder<'_, '_> {
                 cold: stub,
                 way,
             };
-            // What the exit notes is in the stub only, and what is long.
+            // What the exit notes is in the stub only.
             let all = self
                 .config
                 .noting
                 .is_some_and(|noting| noting.filter.is_none());
-            let noted = leaves || all || added.few().is_none();
+            let noted = leaves || all;
             let side = Some(side).filter(|_| !noted);
             self.cold_exit(item.target(), side);
         }

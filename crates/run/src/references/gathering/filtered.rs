@@ -2,7 +2,7 @@
 
 use super::super::lines::Lines;
 use super::super::modelled::Modelled;
-use super::super::paths::{Facts as PathFacts, OfNode as _};
+use super::super::paths::{OfNode as _, PathFacts};
 use super::super::site::Site;
 use super::{Gathering, Of, Wanted};
 use std::ops::Range;
@@ -185,6 +185,7 @@ impl Gathering {
                 .allocated
                 .used(line.address, touched, stored.into(), when);
         }
+        // (All was told before, but what a thread that was killed had entered last.)
         if let Some(facts) = self.paths.facts(now.node) {
             facts.extent.add_since(&before, &space.touched.extent());
         }

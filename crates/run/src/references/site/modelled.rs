@@ -4,7 +4,7 @@ use super::super::Wanted;
 use super::super::costs::place;
 use super::super::lines::Lines;
 use super::super::modelled::{Modelled, misses};
-use super::super::step::{Found, Known, Step, What, is_taken, touch};
+use super::super::step::{Found, Known, Step, What, touch};
 use super::{Site, by};
 use truecount_engine::virt::references::{Code, Executed, Meaning};
 use truecount_memory::Level;
@@ -147,7 +147,7 @@ fn branch(
     let pc = instructions.get(usize::from(step.at));
     let pc = pc.map_or(0, |known| known.pc);
     if step.what == What::Conditional {
-        let taken = is_taken(step, executed);
+        let taken = step.is_taken(executed);
         found.first += u64::from(taken);
         let wrong = model.branches.conditional(pc, taken);
         found.last += u64::from(wrong);
