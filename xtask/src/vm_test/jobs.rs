@@ -80,18 +80,41 @@ impl Job {
     }
 }
 
+/// What is left to run, and who offers more.
+struct Queue {
+    offered: Receiver<Job>,
+    waiting: Vec<Job>,
+}
+
+impl Queue {
+    /// Waits for the next one; `None`: no more will come. All tests of a suite go before a few of them: begun last, they
+    /// would keep one processor busy at the end and leave the others idle.
+    fn next(&mut self) -> Option<Job> {
+        if self.waiting.is_empty() {
+            self.waiting.push(self.offered.recv().ok()?);
+        }
+        self.waiting.extend(self.offered.try_iter());
+        let all = |job: &Job| matches!(job.privilege, Privilege::Root);
+        let first = self.waiting.iter().position(all).unwrap_or(0);
+        Some(self.waiting.remove(first))
+    }
+}
+
 /// Runs what comes until nothing more does, and what `offer` gives beside that.
 pub fn run_all(jobs: Receiver<Job>, offer: impl FnOnce() -> Tally) -> Tally {
     let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let jobs = &Mutex::new(jobs);
+    let queue = &Mutex::new(Queue {
+        offered: jobs,
+        waiting: Vec::new(),
+    });
     let work = || {
         let mut tally = Tally::default();
         loop {
             // (The lock is held until there is one, and not while it runs.)
-            let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
             match next {
-                Ok(job) => tally.add(&job.run()),
-                Err(_) => return tally,
+                Some(job) => tally.add(&job.run()),
+                None => return tally,
             }
         }
     };
@@ -109,4 +132,47 @@ pub fn run_all(jobs: Receiver<Job>, offer: impl FnOnce() -> Tally) -> Tally {
         }
         total
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::NO_OVERCOUNT;
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    fn job(name: &str, privilege: Privilege) -> Job {
+        Job {
+            name: name.to_owned(),
+            script: PathBuf::new(),
+            arch: Arch::X86,
+            shipped: Arc::new(Shipped {
+                test: PathBuf::new(),
+                files: Vec::new(),
+            }),
+            privilege,
+            filters: Vec::new(),
+            verbose: false,
+        }
+    }
+
+    #[test]
+    fn whole_suites_go_first_and_nothing_is_left() {
+        let (sender, offered) = channel();
+        for (name, privilege) in [
+            ("a", Privilege::Paranoid(2)),
+            ("b", Privilege::In(&NO_OVERCOUNT)),
+            ("c", Privilege::Root),
+        ] {
+            sender.send(job(name, privilege)).unwrap();
+        }
+        let mut queue = Queue {
+            offered,
+            waiting: Vec::new(),
+        };
+        let mut names = vec![queue.next().unwrap().name];
+        sender.send(job("d", Privilege::Root)).unwrap();
+        drop(sender);
+        names.extend(std::iter::from_fn(|| queue.next()).map(|job| job.name));
+        assert_eq!(names, ["c", "d", "a", "b"]);
+    }
 }

@@ -6,13 +6,21 @@ use std::process::Command;
 
 use super::{Directory, chromium};
 
-/// Holds a page at a width that no window has, and asks it how it stands.
-fn frame(page: &str, width: u32) -> String {
+/// A phone's and a desk's.
+const WIDTHS: [u32; 2] = [390, 1280];
+
+/// Holds a page at [`WIDTHS`], whatever the window's, and asks it how it stands in each.
+fn frame(page: &str) -> String {
     let source = page.replace('&', "&amp;").replace('"', "&quot;");
+    let frames = WIDTHS.map(|width| {
+        format!("<iframe style='width:{width}px;height:2000px;border:0;display:block' srcdoc=\"{source}\"></iframe>")
+    });
+    let frames = frames.concat();
     format!(
-        "<!doctype html><body style='margin:0'><iframe id=f style='width:{width}px;height:2000px;border:0' srcdoc=\"{source}\"></iframe>
+        "<!doctype html><body style='margin:0'>{frames}
 <script>addEventListener('load', () => {{
-  const d = document.getElementById('f').contentDocument, w = d.defaultView, root = d.documentElement;
+  document.body.dataset.probe = [...document.querySelectorAll('iframe')].map(frame => {{
+  const d = frame.contentDocument, w = d.defaultView, root = d.documentElement;
   const scrolls = e => e && (w.getComputedStyle(e).overflowX == 'auto' || scrolls(e.parentElement));
   const out = [...d.querySelectorAll('body *')].filter(e => !(e instanceof w.SVGElement && e.tagName != 'svg'))
     .filter(e => {{ const r = e.getBoundingClientRect(); return r.width > 0 && r.right > w.innerWidth + 1 && !scrolls(e); }});
@@ -25,9 +33,9 @@ fn frame(page: &str, width: u32) -> String {
     .filter(t => t.getBoundingClientRect().height < 8.5);
   const light = c => {{ const m = c.match(/[0-9.]+/g).map(Number); return (m[0] + m[1] + m[2]) / 3; }};
   const ink = light(w.getComputedStyle(texts[0] || d.body)[texts[0] ? 'fill' : 'color']);
-  document.body.dataset.probe = `window=${{w.innerWidth}} page=${{root.scrollWidth}} out=${{out.length}} `
+  return `window=${{w.innerWidth}} page=${{root.scrollWidth}} out=${{out.length}} `
     + `which=${{out.slice(0, 3).map(e => e.tagName).join('/')}} pictures=${{pictures.length}} unnamed=${{unnamed.length}} ink=${{Math.round(ink)}} wide=${{wide.length}} tiny=${{tiny.length}} `;
-}})</script></body>"
+}}).join('|'); }})</script></body>"
     )
 }
 
@@ -39,15 +47,19 @@ fn number(probe: &str, name: &str) -> u32 {
         .unwrap_or_else(|| panic!("no {name}: {probe}"))
 }
 
-/// What the page says of itself; `None` without a browser.
-fn probe(directory: &Path, file: &Path, width: u32, dark: bool) -> Option<String> {
+/// What the page says of itself at each width; `None` without a browser.
+fn probe(directory: &Path, file: &Path, dark: bool) -> Option<Vec<String>> {
     let scheme = format!("--blink-settings=preferredColorScheme={}", u8::from(!dark));
-    let window = format!("--window-size={},2000", width.max(500));
-    let arguments = ["--hide-scrollbars", &window, &scheme, "--dump-dom"];
+    let arguments = [
+        "--hide-scrollbars",
+        "--window-size=1280,4000",
+        &scheme,
+        "--dump-dom",
+    ];
     let shown = chromium(directory, &arguments, file)?;
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     let said = text.rsplit("data-probe=\"").next()?.split('"').next()?;
-    Some(said.to_owned())
+    Some(said.split('|').map(str::to_owned).collect())
 }
 
 /// Whether a command that writes pages could do it here; it is skipped for the lack of what it needs.
@@ -244,26 +256,24 @@ fn fits(directory: &Directory, name: &str) -> bool {
             "<!doctype html><html><body style='margin:0;overflow-x:auto'>{page}</body></html>"
         );
     }
-    let mut inks = Vec::new();
-    for width in [390, 1280] {
-        std::fs::write(file("frame.html"), frame(&page, width)).unwrap();
-        for dark in [true, false] {
-            let Some(said) = probe(&directory.0, &file("frame.html"), width, dark) else {
-                return false;
-            };
+    std::fs::write(file("frame.html"), frame(&page)).unwrap();
+    for dark in [true, false] {
+        let Some(said) = probe(&directory.0, &file("frame.html"), dark) else {
+            return false;
+        };
+        assert_eq!(said.len(), WIDTHS.len(), "{name}: {said:?}");
+        for (said, width) in said.iter().zip(WIDTHS) {
             let what = format!("{name}, {width}, dark {dark}: {said}");
-            assert_eq!(number(&said, "window"), width, "{what}");
+            assert_eq!(number(said, "window"), width, "{what}");
             if name.ends_with(".html") {
-                assert!(number(&said, "page") <= width, "{what}");
-                assert_eq!(number(&said, "out"), 0, "{what}");
+                assert!(number(said, "page") <= width, "{what}");
+                assert_eq!(number(said, "out"), 0, "{what}");
             }
-            let wrong = number(&said, "unnamed") + number(&said, "wide") + number(&said, "tiny");
+            let wrong = number(said, "unnamed") + number(said, "wide") + number(said, "tiny");
             assert_eq!(wrong, 0, "{what}");
-            inks.push((dark, number(&said, "ink")));
+            let ink = number(said, "ink");
+            assert_eq!(dark, ink > 128, "{what}: text of {ink} of 255");
         }
-    }
-    for (dark, ink) in inks {
-        assert_eq!(dark, ink > 128, "{name}: text of {ink} of 255, dark {dark}");
     }
     true
 }

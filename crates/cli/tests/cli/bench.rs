@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{code, fails, json, median, run, stderr, stdout, step};
+use crate::support::{STEPPED, code, fails, json, median, run, stderr, stdout, stepped};
 
 /// Commands whose memory is known and does not depend on what else runs on the machine.
 const SMALL: &str = "dd if=/dev/zero of=/dev/null bs=8M count=1";
@@ -114,9 +114,9 @@ fn memory_is_that_of_the_command_itself() {
 
 #[test]
 fn exact_counts_by_stepping_with_times_from_native_runs() {
-    if !step() {
+    let Some((_directory, program)) = stepped() else {
         return;
-    }
+    };
     let document = json(&[
         "bench",
         "-n",
@@ -126,11 +126,12 @@ fn exact_counts_by_stepping_with_times_from_native_runs() {
         "--exact-runs",
         "5",
         "--json",
-        "true",
+        &program,
     ]);
     let metrics = &document["commands"][0]["metrics"];
     assert_eq!(metrics["instructions:u"]["source"], "step");
     assert_eq!(metrics["instructions:u"]["exact"], true);
+    assert_eq!(median(&document, 0, "instructions:u"), Some(STEPPED as f64));
     assert_eq!(metrics["wall-time"]["source"], "software");
     assert_eq!(metrics["wall-time"]["samples"].as_array().unwrap().len(), 2);
 }

@@ -1,6 +1,6 @@
 //! The JSON schemas in `docs/schemas` against real output, and against output that is wrong.
 
-use crate::support::{fails, hardware, json, run, stdout, step, virtual_pmu};
+use crate::support::{fails, hardware, json, run, stdout, stepped, virtual_pmu};
 pub(crate) use truecount_testing::schemas::follows as check;
 use truecount_testing::schemas::refuses;
 
@@ -74,10 +74,10 @@ fn stat_follows_its_schema() {
         &serde_json::from_slice(&killed.stdout).unwrap(),
     );
     check("stat.json", &json(&["stat", "-a", "--json", "--", "true"]));
-    if step() {
+    if let Some((_directory, program)) = stepped() {
         check(
             "stat.json",
-            &json(&["stat", "--source", "step", "--json", "--", "true"]),
+            &json(&["stat", "--source", "step", "--json", "--", &program]),
         );
     }
     if !hardware() {
@@ -119,7 +119,7 @@ fn bench_follows_its_schema() {
         "bench.json",
         &json(&["bench", "-n", "1", "--json", "--", "true"]),
     );
-    if step() {
+    if let Some((_directory, program)) = stepped() {
         let document = json(&[
             "bench",
             "-n",
@@ -129,8 +129,8 @@ fn bench_follows_its_schema() {
             "--exact-runs",
             "1",
             "--json",
-            "true",
-            "echo",
+            &program,
+            &program,
         ]);
         check("bench.json", &document);
     }

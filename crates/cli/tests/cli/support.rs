@@ -181,3 +181,30 @@ pub(crate) fn interrupt(child: &Child, after: Duration) {
     // SAFETY: our own child, not waited for yet.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
 }
+
+/// What [`stepped`] executes: a turn of its loop is two instructions.
+pub(crate) const STEPPED: u64 = 1 + 300 * 2 + 3;
+
+/// A program of so few instructions that single steps, of up to 100 µs each, are done at once; `None`: skipped.
+pub(crate) fn stepped() -> Option<(tempfile::TempDir, String)> {
+    if !step() {
+        return None;
+    }
+    let instructions = if cfg!(target_arch = "x86_64") {
+        "mov $300, %ecx\n1: sub $1, %ecx\njne 1b\nmov $60, %eax\nxor %edi, %edi\nsyscall\n"
+    } else {
+        "mov x1, #300\n1: subs x1, x1, #1\nb.ne 1b\nmov x8, #93\nmov x0, #0\nsvc #0\n"
+    };
+    let source = format!(".globl _start\n_start:\n{instructions}");
+    let directory = tempfile::tempdir().unwrap();
+    let (file, program) = (directory.path().join("p.s"), directory.path().join("p"));
+    std::fs::write(&file, source).unwrap();
+    let made = Command::new("cc")
+        .args(["-nostdlib", "-static", "-o"])
+        .args([&program, &file])
+        .output();
+    truecount_testing::compiler(made).then(|| {
+        let program = program.to_str().unwrap().to_owned();
+        (directory, program)
+    })
+}

@@ -11,12 +11,12 @@ pub(crate) const PROGRAM: &str = r#"
     .globl _start
     .type _start, @function
 _start:
-    mov $10000, %rdi
+    mov $1000, %rdi
     cmpq $1, (%rsp)
     je 1f
     mov $200000000, %rdi
 1:  call hot
-    mov $1000, %rdi
+    mov $100, %rdi
     call cold
     mov $60, %eax
     xor %edi, %edi
@@ -49,11 +49,11 @@ pub(crate) const PROGRAM: &str = r#"
 _start:
     ldr x0, [sp]
     cmp x0, #1
-    mov x0, #10000
+    mov x0, #1000
     b.eq 1f
     mov x0, #0xbeb0000
 1:  bl hot
-    mov x0, #1000
+    mov x0, #100
     bl cold
     mov x8, #93
     mov x0, #0

