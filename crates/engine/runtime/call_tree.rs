@@ -19,7 +19,7 @@ use crate::lock::{Guard, Mutex};
 use crate::slots::{self, slot};
 use crate::{counts, functions, own_memory, program_memory, references};
 use core::mem::size_of;
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
 use events::{add as add_events, of as events};
 pub use events::{correct, offsets};
 pub use from_requests::{calls, returns};
@@ -108,7 +108,8 @@ fn pop(context: &mut Context) {
     context.calls.top -= size_of::<Frame>() as u64;
 }
 
-/// What was executed so far goes to the node that is left, what comes to the next one.
+/// What was executed so far goes to the node that is left, what comes to the next one. In this order, in which the routines
+/// of `call_routines` do it, too: who reads the tree of a thread that was killed on the way can complete it.
 fn go_to(context: &mut Context, next: u64) {
     let now = context.count.load(Relaxed);
     let left = context.calls.node as *mut Node;
@@ -116,11 +117,14 @@ fn go_to(context: &mut Context, next: u64) {
     unsafe {
         (*left).own = (*left).own.wrapping_add(now);
         add_events(left, events(context), u64::wrapping_add);
+        compiler_fence(SeqCst);
+        context.calls.node = next;
+        compiler_fence(SeqCst);
         let next = next as *mut Node;
         (*next).own = (*next).own.wrapping_sub(now);
         add_events(next, events(context), u64::wrapping_sub);
     }
-    context.calls.node = next;
+    compiler_fence(SeqCst);
     references::node(context);
 }
 

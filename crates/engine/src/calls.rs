@@ -3,7 +3,8 @@
 //!
 //! A thread is always in one node. What it executes goes to that node: when a node is left, the thread's count is
 //! added to its own cost, when it is entered, taken away. So nothing has to be kept beside, and a thread that is killed
-//! is completed from its context: the node it was in, and its count.
+//! is completed from its context: the node it was in, and its count. Between two nodes the first is given its share, then
+//! the context says the next one, then that one's is taken away; what the nodes sum to tells how far it came.
 
 use crate::xlate::facts;
 

@@ -2,6 +2,8 @@
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::expect_used)] // tests
 
+#[path = "calls/killed.rs"]
+mod killed;
 #[path = "calls/linkage.rs"]
 mod linkage;
 mod support;
@@ -481,11 +483,8 @@ fn goroutines() {
             *found.entry(path[at + 1..].to_owned()).or_default() += calls;
         }
     }
-    found.retain(|path, _| {
-        path.rsplit(';')
-            .next()
-            .is_some_and(|last| last.starts_with("main."))
-    });
+    let last = |path: &str| path.rsplit(';').next().map(str::to_owned);
+    found.retain(|path, _| last(path).is_some_and(|last| last.starts_with("main.")));
     let other = "main.main.gowrap1;main.other";
     let expected = [
         ("main.main".to_owned(), 1),

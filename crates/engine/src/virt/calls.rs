@@ -126,14 +126,20 @@ impl Calls {
         &self.wrong
     }
 
-    /// See there.
-    fn find_discrepancies(&mut self) {
+    /// Own costs of the nodes of each slot.
+    fn sums(&self) -> HashMap<u32, (u64, [u64; EVENTS])> {
         let mut sums: HashMap<u32, (u64, [u64; EVENTS])> = HashMap::new();
         for node in &self.nodes {
             let (own, events) = sums.entry(node.slot).or_default();
             *own = own.wrapping_add(node.own);
             *events = sum(*events, node.events);
         }
+        sums
+    }
+
+    /// See there.
+    fn find_discrepancies(&mut self) {
+        let sums = self.sums();
         for (&slot, &counted) in &self.counted {
             let (own, events) = sums.get(&slot).copied().unwrap_or_default();
             let counted_events = self.counted_events.get(&slot);
@@ -198,8 +204,8 @@ pub(super) struct Reader {
     calls: Calls,
     /// Index of the nodes by their addresses: first address, first index, number.
     places: Vec<(u64, u32, u32)>,
-    /// Threads: their node, and what they counted.
-    threads: Vec<(u64, u64, [u64; EVENTS])>,
+    /// Threads: their slot, the node that they are in, and what they counted.
+    threads: Vec<(u32, u64, u64, [u64; EVENTS])>,
 }
 
 impl Reader {
@@ -279,17 +285,28 @@ impl Reader {
         let events = std::array::from_fn(|event| word(offset_of!(Thread, events) + 8 * event));
         self.calls.counted_events.insert(slot, events);
         self.threads
-            .push((word(offset_of!(Thread, node)), count, events));
+            .push((slot, word(offset_of!(Thread, node)), count, events));
     }
 
-    /// What threads have executed since they entered the nodes that they are in is still to be added.
+    /// What threads have executed since they entered the nodes that they are in is still to be added: where they are between
+    /// two nodes, of what the first has not been given.
+    ///
+    /// Own costs of a thread's nodes sum to 0 without it, as what a node is given when it is left is taken from the next one.
+    /// When a thread was killed on the way, what was given already makes the sum what the thread counted: of each event for
+    /// itself. The order (`call_tree::go_to`) sees to it that who gets the rest is the node that the thread is in.
     pub(super) fn finish(mut self, shared: &Shared) -> Calls {
-        for &(node, count, events) in &self.threads {
+        let sums = self.calls.sums();
+        for &(slot, node, count, events) in &self.threads {
+            let (given, given_events) = sums.get(&slot).copied().unwrap_or_default();
+            let rest = |given: u64, counted: u64| if given == counted { 0 } else { counted };
             if let Some(number) = self.number(node)
                 && let Some(node) = self.calls.nodes.get_mut(number as usize)
             {
-                node.own = node.own.wrapping_add(count);
-                node.events = sum(node.events, events);
+                node.own = node.own.wrapping_add(rest(given, count));
+                let pairs = given_events.into_iter().zip(events);
+                for (own, (given, event)) in node.events.iter_mut().zip(pairs) {
+                    *own = own.wrapping_add(rest(given, event));
+                }
             }
         }
         self.calls.find_discrepancies();
