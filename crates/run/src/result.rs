@@ -169,6 +169,9 @@ pub struct Thread {
     /// The thread's number in the run.
     #[serde(skip)]
     pub slot: u32,
+    /// It came to its own end (`exit`, `execve`): it was not killed, and does not go on.
+    #[serde(skip)]
+    pub ended: bool,
 }
 
 /// What ran under the virtual PMU.
@@ -353,6 +356,7 @@ mod tests {
             events: serde_json::Map::new(),
             image: 1,
             slot: 0,
+            ended: true,
         };
         RunResult {
             ended: Some(Ended {

@@ -126,20 +126,14 @@ impl Calls {
         &self.wrong
     }
 
-    /// Own costs of the nodes of each slot.
-    fn sums(&self) -> HashMap<u32, (u64, [u64; EVENTS])> {
+    /// See there.
+    fn find_discrepancies(&mut self) {
         let mut sums: HashMap<u32, (u64, [u64; EVENTS])> = HashMap::new();
         for node in &self.nodes {
             let (own, events) = sums.entry(node.slot).or_default();
             *own = own.wrapping_add(node.own);
             *events = sum(*events, node.events);
         }
-        sums
-    }
-
-    /// See there.
-    fn find_discrepancies(&mut self) {
-        let sums = self.sums();
         for (&slot, &counted) in &self.counted {
             let (own, events) = sums.get(&slot).copied().unwrap_or_default();
             let counted_events = self.counted_events.get(&slot);
@@ -196,6 +190,85 @@ fn address(offset: u64) -> u64 {
     }
 }
 
+/// Costs of a node: instructions, and events.
+const COSTS: usize = 1 + EVENTS;
+
+/// Where a thread is.
+struct Within {
+    slot: u32,
+    /// Address of the node.
+    node: u64,
+    counted: [u64; COSTS],
+    /// It came to its own end: else it was killed, or goes on while this is read.
+    ended: bool,
+}
+
+/// What the nodes of a slot have, as they are read.
+#[derive(Default)]
+struct Given {
+    sums: [u64; COSTS],
+    /// Below 0, as what was counted before they were entered is taken away: cost, index of the node.
+    below: Vec<(usize, u32)>,
+}
+
+fn cost_of(node: &mut CallNode, cost: usize) -> &mut u64 {
+    match cost
+        .checked_sub(1)
+        .and_then(|event| node.events.get_mut(event))
+    {
+        Some(event) => event,
+        None => &mut node.own,
+    }
+}
+
+/// Adds what the thread counted to the node that it is in: what its nodes have sums to 0 until then. What it counted.
+fn at_its_end(nodes: &mut [CallNode], thread: &Within, node: Option<u32>) -> [u64; COSTS] {
+    if let Some(node) = node.and_then(|node| nodes.get_mut(node as usize)) {
+        for (cost, counted) in thread.counted.into_iter().enumerate() {
+            let own = cost_of(node, cost);
+            *own = own.wrapping_add(counted);
+        }
+    }
+    thread.counted
+}
+
+/// The same for a thread that was killed, which may have been between two nodes, of which the first has its share and the
+/// second not been charged yet (`call_tree::go_to`); and for one that goes on, whose nodes were not all read at one moment.
+/// What others have is theirs, and the rest the node's that the thread is in; so the sum is what it counted, or what
+/// nodes were given already where that is more. Of each cost for itself.
+fn on_its_way(
+    nodes: &mut [CallNode],
+    thread: &Within,
+    node: Option<u32>,
+    given: &Given,
+) -> [u64; COSTS] {
+    let mut counted = thread.counted;
+    for (cost, (counted, sum)) in counted.iter_mut().zip(given.sums).enumerate() {
+        let mut others = sum;
+        let mut last = None;
+        for &(_, index) in given.below.iter().filter(|below| below.0 == cost) {
+            if let Some(node) = nodes.get_mut(index as usize) {
+                let own = std::mem::take(cost_of(node, cost));
+                others = others.wrapping_sub(own);
+            }
+            if last.is_none() || Some(index) == node {
+                last = Some(index);
+            }
+        }
+        *counted = others.max(*counted);
+        let rest = counted.wrapping_sub(others);
+        let to = last.or(node).and_then(|to| nodes.get_mut(to as usize));
+        match to {
+            Some(to) => {
+                let own = cost_of(to, cost);
+                *own = own.wrapping_add(rest);
+            }
+            None => *counted = others,
+        }
+    }
+    counted
+}
+
 pub(super) struct Reader {
     /// Bytes of a node.
     stride: u64,
@@ -204,8 +277,7 @@ pub(super) struct Reader {
     calls: Calls,
     /// Index of the nodes by their addresses: first address, first index, number.
     places: Vec<(u64, u32, u32)>,
-    /// Threads: their slot, the node that they are in, and what they counted.
-    threads: Vec<(u32, u64, u64, [u64; EVENTS])>,
+    threads: Vec<Within>,
 }
 
 impl Reader {
@@ -273,42 +345,55 @@ impl Reader {
     }
 
     /// A thread's slot.
-    pub(super) fn thread(&mut self, slot: u32, page: &[u8]) {
+    pub(super) fn thread(&mut self, slot: u32, page: &[u8], ended: bool) {
         let word = |at: usize| u64::from_le_bytes(field(page, offset_of!(Context, calls) + at));
         let count = u64::from_le_bytes(field(page, offset_of!(Context, count)));
         let at = offset_of!(Context, calls) + offset_of!(Thread, lost);
         self.calls.too_deep += u64::from(u32::from_le_bytes(field(page, at)));
-        self.calls.counted.insert(slot, count);
         let at = offset_of!(Context, region) + offset_of!(crate::regions::Region, entered);
         let entered = u64::from_le_bytes(field(page, at));
         self.calls.entered = self.calls.entered.saturating_add(entered);
-        let events = std::array::from_fn(|event| word(offset_of!(Thread, events) + 8 * event));
-        self.calls.counted_events.insert(slot, events);
-        self.threads
-            .push((slot, word(offset_of!(Thread, node)), count, events));
+        let event = |event: usize| word(offset_of!(Thread, events) + 8 * event);
+        let counted = std::array::from_fn(|cost| cost.checked_sub(1).map_or(count, event));
+        self.threads.push(Within {
+            slot,
+            node: word(offset_of!(Thread, node)),
+            counted,
+            ended,
+        });
     }
 
-    /// What threads have executed since they entered the nodes that they are in is still to be added: where they are between
-    /// two nodes, of what the first has not been given.
-    ///
-    /// Own costs of a thread's nodes sum to 0 without it, as what a node is given when it is left is taken from the next one.
-    /// When a thread was killed on the way, what was given already makes the sum what the thread counted: of each event for
-    /// itself. The order (`call_tree::go_to`) sees to it that who gets the rest is the node that the thread is in.
-    pub(super) fn finish(mut self, shared: &Shared) -> Calls {
-        let sums = self.calls.sums();
-        for &(slot, node, count, events) in &self.threads {
-            let (given, given_events) = sums.get(&slot).copied().unwrap_or_default();
-            let rest = |given: u64, counted: u64| if given == counted { 0 } else { counted };
-            if let Some(number) = self.number(node)
-                && let Some(node) = self.calls.nodes.get_mut(number as usize)
-            {
-                node.own = node.own.wrapping_add(rest(given, count));
-                let pairs = given_events.into_iter().zip(events);
-                for (own, (given, event)) in node.events.iter_mut().zip(pairs) {
-                    *own = own.wrapping_add(rest(given, event));
+    /// What threads have executed since they entered the nodes that they are in is still to be added.
+    fn complete(&mut self) {
+        let mut given: HashMap<u32, Given> = HashMap::new();
+        for (index, node) in (0u32..).zip(&mut self.calls.nodes) {
+            let given = given.entry(node.slot).or_default();
+            for (cost, sum) in given.sums.iter_mut().enumerate() {
+                let own = *cost_of(node, cost);
+                *sum = sum.wrapping_add(own);
+                if own.cast_signed() < 0 {
+                    given.below.push((cost, index));
                 }
             }
         }
+        let nothing = Given::default();
+        for thread in std::mem::take(&mut self.threads) {
+            let given = given.get(&thread.slot).unwrap_or(&nothing);
+            let node = self.number(thread.node);
+            let nodes = &mut self.calls.nodes;
+            let counted = match thread.ended {
+                true => at_its_end(nodes, &thread, node),
+                false => on_its_way(nodes, &thread, node, given),
+            };
+            let (own, events) = counted.split_first().unwrap_or((&0, &[]));
+            self.calls.counted.insert(thread.slot, *own);
+            let events = events.try_into().unwrap_or([0; EVENTS]);
+            self.calls.counted_events.insert(thread.slot, events);
+        }
+    }
+
+    pub(super) fn finish(mut self, shared: &Shared) -> Calls {
+        self.complete();
         self.calls.find_discrepancies();
         let tree = &shared.header().tree;
         self.calls.facts = tree.has_facts();

@@ -208,14 +208,15 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>, Option<Calls>) {
     if let Some(blocks) = &mut blocks {
         blocks.marks(end);
     }
+    let mut logs = Vec::new();
     for slot in 1..end {
         let Ok(page) = shared.context(slot) else {
             continue;
         };
         let word = |at| u32::from_le_bytes(field(page.as_slice(), at));
         let status = word(offset_of!(Context, state));
-        if let Some(calls) = calls.as_mut().filter(|_| status == state::LOG) {
-            calls.nodes(shared, slot, page.as_slice());
+        if status == state::LOG {
+            logs.push(slot);
         }
         if matches!(
             status,
@@ -232,7 +233,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>, Option<Calls>) {
             .as_mut()
             .map(|blocks| blocks.thread(slot, leader, page.as_slice()));
         if let Some(calls) = &mut calls {
-            calls.thread(slot, page.as_slice());
+            calls.thread(slot, page.as_slice(), status != state::LIVE);
         }
         // Beside counters of blocks the running total is only what a tree of calls or the engine's clock goes by.
         let total = || {
@@ -256,6 +257,14 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>, Option<Calls>) {
             ended: status != state::LIVE,
             whole: status != state::LIVE || word(offset_of!(Context, whole)) != 0,
         });
+    }
+    // Behind the threads: nodes of those that had ended are as they stay.
+    if let Some(calls) = &mut calls {
+        for slot in logs {
+            if let Ok(page) = shared.context(slot) {
+                calls.nodes(shared, slot, page.as_slice());
+            }
+        }
     }
     if header.faults_left.load(Ordering::Acquire) != 0 {
         let killed = processes

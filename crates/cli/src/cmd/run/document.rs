@@ -179,6 +179,7 @@ mod tests {
             events: Map::from_iter([("loads:u".to_owned(), instructions.into())]),
             image,
             slot: image,
+            ended: true,
         };
         let found = processes(&[
             thread(1, 10, "sh", 5),

@@ -180,6 +180,7 @@ fn threads(totals: &virt::Totals) -> Vec<Thread> {
         events: serde_json::Map::new(),
         image: thread.leader,
         slot: thread.slot,
+        ended: thread.ended,
     };
     totals.threads.iter().map(of).collect()
 }
