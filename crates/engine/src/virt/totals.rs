@@ -5,7 +5,7 @@ use super::blocks::{Blocks, Reader};
 use super::bytes::field;
 use super::calls::{self, Calls};
 use super::shared::Shared;
-use crate::layout::{Context, option, state};
+use crate::layout::{Context, Header, option, state};
 use crate::xlate::facts::{Counts, Event};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -167,6 +167,26 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.get(..end).unwrap_or(&[])).into_owned()
 }
 
+/// What has no slot of its own any more.
+fn retired(header: &Header) -> Option<ThreadTotals> {
+    let retired = header.retired.load(Ordering::Acquire);
+    (retired > 0).then(|| ThreadTotals {
+        slot: 0,
+        leader: 0,
+        pid: 0,
+        parent: 0,
+        tid: 0,
+        name: format!("{retired} threads and programs that ended earlier"),
+        instructions: header.retired_instructions.load(Ordering::Acquire),
+        events: None,
+        entries: 0,
+        translated: header.retired_blocks[0].load(Ordering::Acquire),
+        cached: header.retired_blocks[1].load(Ordering::Acquire),
+        ended: true,
+        whole: true,
+    })
+}
+
 pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>, Option<Calls>) {
     let header = shared.header();
     let mut blocks = (header.options & option::BLOCKS != 0).then(|| Reader::new(shared));
@@ -272,24 +292,7 @@ pub(super) fn read(shared: &Shared) -> (Totals, Option<Blocks>, Option<Calls>) {
             .filter(|&&(ended, blocked)| !ended && blocked);
         totals.unseen_faults = killed.count() as u32;
     }
-    let retired = header.retired.load(Ordering::Acquire);
-    if retired > 0 {
-        totals.threads.push(ThreadTotals {
-            slot: 0,
-            leader: 0,
-            pid: 0,
-            parent: 0,
-            tid: 0,
-            name: format!("{retired} threads and programs that ended earlier"),
-            instructions: header.retired_instructions.load(Ordering::Acquire),
-            events: None,
-            entries: 0,
-            translated: header.retired_blocks[0].load(Ordering::Acquire),
-            cached: header.retired_blocks[1].load(Ordering::Acquire),
-            ended: true,
-            whole: true,
-        });
-    }
+    totals.threads.extend(retired(header));
     (
         totals,
         blocks.map(Reader::finish),
