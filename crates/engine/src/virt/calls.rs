@@ -121,7 +121,8 @@ pub struct Calls {
 
 impl Calls {
     /// Threads whose own costs do not sum to what was counted, of one event at least: slot, sum, count. None, unless the program wrote
-    /// into the engine's memory.
+    /// into the engine's memory. (Of threads that did not come to their own end the node that they were in has what is left, so
+    /// that they do sum to it.)
     pub fn discrepancies(&self) -> &[(u32, u64, u64)] {
         &self.wrong
     }

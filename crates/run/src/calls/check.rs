@@ -3,8 +3,8 @@
 use super::memory::OfMemory;
 use crate::result::RunResult;
 
-/// Looks whether the sum of each thread's own costs is its count, by the tree's clock and by its blocks, and that of all paths'
-/// memory references what the run made.
+/// Looks whether the sum of each thread's own costs is its count, by the tree's clock and by its blocks, where it came to its own
+/// end; and, where all did, that of all paths' memory references what the run made.
 ///
 /// # Errors
 /// One line: it is not.
